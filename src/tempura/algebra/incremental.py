@@ -1,0 +1,136 @@
+"""The operators that only incremental plans use: differences of bags, and aggregates kept as mergeable states.
+
+The attribute perspective of an aggregate Q over X is a relation of its own, `state(Q)`:
+
+    state(Q)[t:u] = AggregateState(X[t:u])                    Initialize and Iterate, on any weights
+    state(Q)[u]   = MergeState(state(Q)[t], state(Q)[t:u])    Merge, per group; groups left without rows are dropped
+    Q[t]          = FinalState(state(Q)[t])                   Final
+
+A state row holds the group's columns, `__n` (net number of rows) and for each call the parts its function needs (`parts`).
+All parts are sums, which deltas with negative weights subtract from, except `m` (least or greatest value), which can only grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tempura.algebra.op import Op, Rel, Rels
+from tempura.algebra.relational import AggregateCall
+from tempura.schema import UNKNOWN, Column, Keys, Schema
+
+ROWS = "__n"
+"""The state column with the net number of rows of a group."""
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "count": ("c",),
+    "sum": ("c", "s"),
+    "avg": ("c", "s"),
+    "min": ("m",),
+    "max": ("m",),
+    "any_value": ("m",),
+    "single_value": ("m",),
+    "bool_and": ("m",),
+    "bool_or": ("m",),
+    "var_pop": ("c", "s", "q"),
+    "var_samp": ("c", "s", "q"),
+    "stddev_pop": ("c", "s", "q"),
+    "stddev_samp": ("c", "s", "q"),
+}
+"""What a function's state is made of: c non-null arguments, s their sum, q the sum of their squares, m the least or greatest."""
+
+
+def parts(call: AggregateCall) -> tuple[str, ...] | None:
+    """The parts of a call's state, or None if it cannot be kept as one."""
+    return None if call.distinct else PARTS.get(call.function)
+
+
+def part_column(call: AggregateCall, part: str) -> str:
+    """The name of a state column: `__s_gross` is the sum behind the column `gross`."""
+    return f"__{part}_{call.name}"
+
+
+def is_float(type_name: str) -> bool:
+    return type_name.startswith(("double", "float", "real"))
+
+
+def state_columns(calls: Sequence[AggregateCall]) -> tuple[Column, ...]:
+    found = [Column(ROWS, "bigint", False)]
+    for call in calls:
+        for part in parts(call) or ():
+            kind = "bigint" if part == "c" else "double" if part == "q" else call.column.type if call.function != "avg" else UNKNOWN
+            found.append(Column(part_column(call, part), kind, part != "c"))
+    return tuple(found)
+
+
+class AggregateState(Op):
+    """Initialize and Iterate: the state of each group of the rows of any bag, weights counted with their sign.
+
+    A group appears if any row of it does, even where weights cancel. Without `by` and without rows the state has no row.
+    """
+
+    input: Rel
+    by: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+
+    def columns_from(self, inputs: Sequence[Schema]) -> Schema:
+        given = {c.name: c for c in inputs[0]}
+        return (*(given[c] for c in self.by), *state_columns(self.calls))
+
+    def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
+        return frozenset([frozenset(self.by)])
+
+
+class MergeState(Op):
+    """+γ: states of the same groups added up, part by part; groups whose `__n` becomes 0 are dropped."""
+
+    inputs_: Rels
+    by: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+
+    def columns_from(self, inputs: Sequence[Schema]) -> Schema:
+        return inputs[0]
+
+    def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
+        return frozenset([frozenset(self.by)])
+
+
+class FinalState(Op):
+    """Final: the aggregate's rows from its state. Without `by` there is always one row, also for a state without rows."""
+
+    input: Rel
+    by: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+
+    def columns_from(self, inputs: Sequence[Schema]) -> Schema:
+        given = {c.name: c for c in inputs[0]}
+        return (*(given[c] for c in self.by), *(c.column for c in self.calls))
+
+    def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
+        return frozenset([frozenset(self.by)])
+
+
+class Minus(Op):
+    """−: the bags' weights subtracted; the difference of two snapshots is the delta between them."""
+
+    left: Rel
+    right: Rel
+
+    def columns_from(self, inputs: Sequence[Schema]) -> Schema:
+        return inputs[0]
+
+
+class Affected(Op):
+    """The distinct values of some columns in the rows that a delta speaks of, whatever their weights, even where they cancel.
+
+    This is not a function of the bag but of a superset of its support: what it names is looked at again, no more.
+    """
+
+    input: Rel
+    columns: tuple[str, ...]
+
+    def columns_from(self, inputs: Sequence[Schema]) -> Schema:
+        given = {c.name: c for c in inputs[0]}
+        return tuple(given[c] for c in self.columns)
+
+    def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
+        return frozenset([frozenset(self.columns)])

@@ -1,0 +1,35 @@
+"""Every error a user can meet; each says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class TempuraError(Exception):
+    """Something the user can mend; `hint` says how."""
+
+    def __init__(self, message: str, *, hint: str = "", line: int | None = None, column: int | None = None):
+        self.message = message
+        self.hint = hint
+        self.line = line
+        self.column = column
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else f" (line {self.line}" + (f", column {self.column})" if self.column else ")")
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{self.message}{where}{hint}"
+
+
+class JobError(TempuraError):
+    """The job file is wrong."""
+
+
+class SqlError(TempuraError):
+    """The query cannot be read or bound to the tables."""
+
+
+class PlanError(TempuraError):
+    """No plan satisfies what was asked."""
+
+
+class RuleError(TempuraError):
+    """A rule is malformed; raised when it is declared."""

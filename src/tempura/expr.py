@@ -1,0 +1,226 @@
+"""Scalar expressions: sqlglot trees over unqualified, quoted column names, interned by their Spark SQL text.
+
+An expression is passed through as the user wrote it; Tempura only asks which columns it reads, renames or replaces them,
+splits conjunctions and join conditions, and knows which functions are not deterministic and which predicates reject NULLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import sqlglot
+from sqlglot import exp
+
+DIALECT = "spark"
+
+
+class Expr:
+    """A scalar expression. Two expressions with the same text are the same object."""
+
+    __slots__ = ("columns", "text", "tree")
+    _interned: dict[str, Expr] = {}
+
+    text: str
+    tree: exp.Expression
+    columns: frozenset[str]
+
+    def __new__(cls, tree: exp.Expression) -> Expr:
+        text = tree.sql(dialect=DIALECT)
+        known = cls._interned.get(text)
+        if known is None:
+            known = super().__new__(cls)
+            known.text = text
+            known.tree = tree
+            known.columns = frozenset(c.name for c in tree.find_all(exp.Column))
+            cls._interned[text] = known
+        return known
+
+    def __repr__(self) -> str:
+        return self.text.replace("`", "")
+
+    def __lt__(self, other: Expr) -> bool:
+        return self.text < other.text
+
+    @property
+    def name(self) -> str | None:
+        """The column this expression is, if it is nothing but a column."""
+        return self.tree.name if isinstance(self.tree, exp.Column) else None
+
+    def rename(self, mapping: Mapping[str, str]) -> Expr:
+        """The same expression over renamed columns."""
+        if not any(mapping.get(c, c) != c for c in self.columns):
+            return self
+        return self.substitute({old: col(new) for old, new in mapping.items()})
+
+    def substitute(self, mapping: Mapping[str, Expr]) -> Expr:
+        """The expression with columns replaced by expressions, all at once."""
+        if not self.columns & mapping.keys():
+            return self
+
+        def replace(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Column) and node.name in mapping:
+                tree = mapping[node.name].tree.copy()
+                return tree if isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Null)) else exp.Paren(this=tree)
+            return node
+
+        return Expr(self.tree.copy().transform(replace))
+
+
+def column_tree(name: str) -> exp.Column:
+    return exp.Column(this=exp.Identifier(this=name, quoted=True))
+
+
+_columns: dict[str, Expr] = {}
+
+
+def col(name: str) -> Expr:
+    """The column `name`."""
+    found = _columns.get(name)
+    if found is None:
+        found = _columns[name] = Expr(column_tree(name))
+    return found
+
+
+def parse(text: str) -> Expr:
+    """The expression written as Spark SQL over bare column names (for tests and rule authors)."""
+    tree = sqlglot.parse_one(text, dialect=DIALECT)
+    for c in list(tree.find_all(exp.Column)):
+        c.this.set("quoted", True)
+    return Expr(tree)
+
+
+TRUE = Expr(exp.Boolean(this=True))
+
+
+def conjuncts(predicate: Expr) -> tuple[Expr, ...]:
+    """The predicates whose conjunction `predicate` is; none for TRUE."""
+    if predicate is TRUE:
+        return ()
+    tree = predicate.tree
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if not isinstance(tree, exp.And):
+        return (predicate,)
+    return tuple(Expr(part.unnest()) for part in tree.flatten())
+
+
+def conjunction(parts: Iterable[Expr]) -> Expr:
+    """The conjunction of predicates, in a canonical order, so that equal conjunctions are the same expression."""
+    unique = sorted({p for part in parts for p in conjuncts(part)})
+    if not unique:
+        return TRUE
+    if len(unique) == 1:
+        return unique[0]
+    return Expr(exp.and_(*(p.tree for p in unique), copy=True))
+
+
+class EquiKey(NamedTuple):
+    """One equality of a join condition: an expression over the left columns and one over the right."""
+
+    left: Expr
+    right: Expr
+    null_safe: bool
+
+
+class JoinCondition(NamedTuple):
+    """A join condition split into equalities between the sides and the rest."""
+
+    equi: tuple[EquiKey, ...]
+    residual: Expr
+
+
+_conditions: dict[tuple[Expr, frozenset[str], frozenset[str]], JoinCondition] = {}
+
+
+def split_condition(on: Expr, left: Iterable[str], right: Iterable[str]) -> JoinCondition:
+    """The equalities between the two sides in `on`, and the conjunction of all else."""
+    lefts, rights = frozenset(left), frozenset(right)
+    found = _conditions.get((on, lefts, rights))
+    if found is not None:
+        return found
+    equi: list[EquiKey] = []
+    rest: list[Expr] = []
+    for part in conjuncts(on):
+        key = _equi_key(part, lefts, rights)
+        if key is None:
+            rest.append(part)
+        else:
+            equi.append(key)
+    found = _conditions[on, lefts, rights] = JoinCondition(tuple(equi), conjunction(rest))
+    return found
+
+
+def _equi_key(part: Expr, lefts: frozenset[str], rights: frozenset[str]) -> EquiKey | None:
+    tree = part.tree
+    if not isinstance(tree, (exp.EQ, exp.NullSafeEQ)):
+        return None
+    a, b = Expr(tree.this.unnest()), Expr(tree.expression.unnest())
+    safe = isinstance(tree, exp.NullSafeEQ)
+    if a.columns and b.columns:
+        if a.columns <= lefts and b.columns <= rights:
+            return EquiKey(a, b, safe)
+        if a.columns <= rights and b.columns <= lefts:
+            return EquiKey(b, a, safe)
+    return None
+
+
+def equality(left: Expr, right: Expr, null_safe: bool = False) -> Expr:
+    kind = exp.NullSafeEQ if null_safe else exp.EQ
+    return Expr(kind(this=left.tree.copy(), expression=right.tree.copy()))
+
+
+def same_columns(left: Iterable[str], right: Iterable[str]) -> Expr:
+    """Null-safe equality of the columns, pairwise: how groups, partitions and whole rows are compared."""
+    return conjunction(equality(col(a), col(b), null_safe=True) for a, b in zip(left, right, strict=True))
+
+
+_VOLATILE_NAMES = frozenset(
+    "rand randn random uuid shuffle monotonically_increasing_id spark_partition_id input_file_name now "
+    "current_timestamp current_date current_time localtimestamp curdate unix_timestamp_now".split()
+)
+_VOLATILE_TYPES = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Uuid)
+
+
+def volatile_function(tree: exp.Expression) -> str | None:
+    """The first function in `tree` that may give another answer when evaluated again, if there is one."""
+    for node in tree.walk():
+        if isinstance(node, _VOLATILE_TYPES):
+            return node.sql(dialect=DIALECT)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _VOLATILE_NAMES:
+            return node.name.lower() + "()"
+    return None
+
+
+_STRICT = (exp.Binary, exp.Neg, exp.Paren, exp.Column, exp.Literal, exp.Cast, exp.Not, exp.Between, exp.Like)
+_NOT_STRICT = (exp.And, exp.Or, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is)
+
+
+def rejects_nulls(predicate: Expr, columns: Iterable[str]) -> bool:
+    """Whether the predicate cannot be true when all of `columns` are NULL (safe to say no)."""
+    return _rejects(predicate.tree, frozenset(columns))
+
+
+def _rejects(tree: exp.Expression, columns: frozenset[str]) -> bool:
+    match tree:
+        case exp.Paren():
+            return _rejects(tree.this, columns)
+        case exp.And():
+            return _rejects(tree.left, columns) or _rejects(tree.right, columns)
+        case exp.Or():
+            return _rejects(tree.left, columns) and _rejects(tree.right, columns)
+        case exp.Not(this=exp.Is(this=subject, expression=exp.Null())):
+            return _null_when(subject, columns)
+        case exp.In():
+            return _null_when(tree.this, columns)
+        case _:
+            return _null_when(tree, columns)
+
+
+def _null_when(tree: exp.Expression, columns: frozenset[str]) -> bool:
+    """Whether the expression is surely NULL when all of `columns` are."""
+    if isinstance(tree, exp.Column):
+        return tree.name in columns
+    if isinstance(tree, _NOT_STRICT) or not isinstance(tree, _STRICT):
+        return False
+    return any(_null_when(child, columns) for child in tree.iter_expressions())
