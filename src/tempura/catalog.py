@@ -46,13 +46,21 @@ class Table:
         known = set(names(self.columns))
         for column in (*self.key, *self.statistics):
             if column not in known:
-                raise JobError(f"table {self.name!r} has no column {column!r}", hint=f"its columns are {', '.join(names(self.columns))}")
+                raise JobError(
+                    f"table {self.name!r} has no column {column!r}",
+                    hint=f"its columns are {', '.join(names(self.columns))}",
+                )
         for point, rows in self.arrives.items():
             if rows < 0:
-                raise JobError(f"table {self.name!r} receives {rows} rows at {point!r}", hint="rows are zero or more; use `retracts` for deletions")
+                raise JobError(
+                    f"table {self.name!r} receives {rows} rows at {point!r}",
+                    hint="rows are zero or more; use `retracts` for deletions",
+                )
         for point, share in self.retracts.items():
             if not 0 <= share <= 1:
-                raise JobError(f"table {self.name!r} retracts a share of {share} at {point!r}", hint="a share lies between 0 and 1")
+                raise JobError(
+                    f"table {self.name!r} retracts a share of {share} at {point!r}", hint="a share lies between 0 and 1"
+                )
         self._check_statistics()
 
     def _check_statistics(self) -> None:
@@ -65,10 +73,16 @@ class Table:
                     hint="a key has as many distinct values as the table has rows; correct the statistics or drop the key",
                 )
             if self.statistics[self.key[0]].null_share > 0 and total > 1:
-                raise JobError(f"table {self.name!r}: the key {self.key[0]!r} is said to hold NULLs", hint="a key column is never NULL")
+                raise JobError(
+                    f"table {self.name!r}: the key {self.key[0]!r} is said to hold NULLs",
+                    hint="a key column is never NULL",
+                )
         for column, s in self.statistics.items():
             if not 0 <= s.null_share <= 1:
-                raise JobError(f"table {self.name!r}: column {column!r} has a share of NULLs of {s.null_share}", hint="a share lies between 0 and 1")
+                raise JobError(
+                    f"table {self.name!r}: column {column!r} has a share of NULLs of {s.null_share}",
+                    hint="a share lies between 0 and 1",
+                )
 
     @property
     def keys(self) -> Keys:
@@ -87,7 +101,9 @@ class Table:
 
     def retracted(self, timeline: Timeline, point: int) -> float:
         """The rows taken back at a point."""
-        return 0.0 if point == 0 else self.rows(timeline, point - 1) * self.retracts.get(timeline.points[point].name, 0.0)
+        return (
+            0.0 if point == 0 else self.rows(timeline, point - 1) * self.retracts.get(timeline.points[point].name, 0.0)
+        )
 
     def column(self, name: str) -> Column:
         for c in self.columns:

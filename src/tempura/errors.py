@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class TempuraError(Exception):
     """Something the user can mend; `hint` says how."""
@@ -14,13 +16,26 @@ class TempuraError(Exception):
         super().__init__(message)
 
     def __str__(self) -> str:
-        where = "" if self.line is None else f" (line {self.line}" + (f", column {self.column})" if self.column else ")")
+        where = (
+            "" if self.line is None else f" (line {self.line}" + (f", column {self.column})" if self.column else ")")
+        )
         hint = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{self.message}{where}{hint}"
 
 
 class JobError(TempuraError):
     """The job file is wrong."""
+
+
+class JobProblems(JobError):
+    """The job file is wrong in several places; `problems` has one error for each, in the order of their lines."""
+
+    def __init__(self, message: str, problems: Sequence[JobError]):
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *("  " + str(p).replace("\n", "\n  ") for p in self.problems)])
 
 
 class SqlError(TempuraError):

@@ -179,7 +179,15 @@ _VOLATILE_NAMES = frozenset(
     "rand randn random uuid shuffle monotonically_increasing_id spark_partition_id input_file_name now "
     "current_timestamp current_date current_time localtimestamp curdate unix_timestamp_now".split()
 )
-_VOLATILE_TYPES = (exp.Rand, exp.Randn, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Uuid)
+_VOLATILE_TYPES = (
+    exp.Rand,
+    exp.Randn,
+    exp.CurrentTimestamp,
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.CurrentDatetime,
+    exp.Uuid,
+)
 
 
 def volatile_function(tree: exp.Expression) -> str | None:

@@ -41,14 +41,21 @@ class Timeline:
         seen: set[str] = set()
         for point in self.points:
             if point.name in seen:
-                raise JobError(f"time {point.name!r} appears twice in the timeline", hint="give each point its own name")
+                raise JobError(
+                    f"time {point.name!r} appears twice in the timeline", hint="give each point its own name"
+                )
             seen.add(point.name)
             if point.price < 0:
-                raise JobError(f"the price at {point.name!r} is {point.price}, below zero", hint="prices are zero or more")
+                raise JobError(
+                    f"the price at {point.name!r} is {point.price}, below zero", hint="prices are zero or more"
+                )
         if not self.points:
             raise JobError("the timeline has no points", hint="give at least one point, and let it deliver")
         if not any(p.deliver for p in self.points):
-            raise JobError("no point of the timeline delivers a result", hint="add `deliver: true` to the points where the result is due")
+            raise JobError(
+                "no point of the timeline delivers a result",
+                hint="add `deliver: true` to the points where the result is due",
+            )
 
     @staticmethod
     def warehouse(prices: Sequence[float] | Mapping[str, float]) -> Timeline:

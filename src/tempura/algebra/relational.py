@@ -119,6 +119,23 @@ class Expand(Op):
         return f"Expand[{sets} as {self.tag}]"
 
 
+def expand_tags(columns: Sequence[str], sets: Sequence[frozenset[str]]) -> tuple[int, ...]:
+    """The number of each grouping set: its GROUPING_ID, told apart from equal sets before it.
+
+    The first column is the most significant bit, and a bit is 1 if the column is not in the set. The n-th repetition of a set
+    adds n times 2^len(columns), so that GROUP BY the tag keeps repeated sets apart and the low bits stay GROUPING_ID.
+    """
+    seen: dict[int, int] = {}
+    tags: list[int] = []
+    for members in sets:
+        bits = 0
+        for c in columns:
+            bits = 2 * bits + (c not in members)
+        tags.append(bits + (seen.get(bits, 0) << len(columns)))
+        seen[bits] = seen.get(bits, 0) + 1
+    return tuple(tags)
+
+
 class Replicate(Op):
     """Every row as often as `count` says (never negative), for INTERSECT ALL and EXCEPT ALL."""
 

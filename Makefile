@@ -1,0 +1,50 @@
+# Two commands are all a fresh machine needs: `make test` and `make demo`. Both set up .venv first, if it is missing or stale.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV_VERSION := 0.13.7
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint types unit demo test-tpcds bench-planning lock
+
+help: ## Show what can be made
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+test: lint types unit ## Lint, check types and run the tests (a few minutes on two cores)
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)
+	$(BIN)/pyright
+
+unit: $(READY)
+	$(BIN)/pytest -n 2 $(ARGS)
+
+demo: $(READY) ## Plan the running example and explain the plan
+	$(BIN)/tempura plan examples/sales/job.yaml
+
+test-tpcds: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resumable (ARGS="--queries q1,q2 --patterns delta-big")
+	$(BIN)/python -m tests.tpcds_grid $(ARGS)
+
+bench-planning: $(READY) ## Measure how long planning takes, query by query
+	$(BIN)/python -m bench planning $(ARGS)
+
+lock: $(BIN)/uv ## Resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile --quiet --python $(BIN)/python --upgrade --universal --generate-hashes --no-header \
+		--no-emit-index-url --no-annotate --group dev pyproject.toml -o requirements.lock
+
+# An environment made without pip gets it first, so that any .venv will do.
+$(BIN)/uv:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(READY): $(BIN)/uv requirements.lock pyproject.toml
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@

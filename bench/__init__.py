@@ -1,0 +1,1 @@
+"""Benchmarks, and the TPC-DS data and queries that tests and benchmarks share."""

@@ -1,0 +1,273 @@
+"""TPC-DS as a job: data and queries from DuckDB, tables with measured statistics, and fact tables that arrive in parts.
+
+The seven fact tables grow over the points of a timeline; dimensions are there from the first point on. A pattern says how they grow:
+
+    delta-big     equal parts at all points (1:1)
+    delta-small   four fifths at the first point, the rest in equal parts (4:1)
+    delta-R       two thirds at the first point (2:1); at every later point 5 % of the sales held until then are taken back
+    delta-RS      likewise, and 5 % of the returns as well
+
+When a row arrives or is taken back is a hash of its key. Returns are dealt independently of their sales, so that some come a
+point later than their sale, and some, as late data will, earlier.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_tpcds
+import sqlglot
+
+from tempura.algebra.physical import delta_name, snapshot_name
+from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
+from tempura.schema import WEIGHT, Column
+from tempura.timeline import Timeline
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / "tpcds"
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "call_center": ("cc_call_center_sk",), "catalog_page": ("cp_catalog_page_sk",), "customer": ("c_customer_sk",),
+    "customer_address": ("ca_address_sk",), "customer_demographics": ("cd_demo_sk",), "date_dim": ("d_date_sk",),
+    "household_demographics": ("hd_demo_sk",), "income_band": ("ib_income_band_sk",), "item": ("i_item_sk",), "promotion": ("p_promo_sk",),
+    "reason": ("r_reason_sk",), "ship_mode": ("sm_ship_mode_sk",), "store": ("s_store_sk",), "time_dim": ("t_time_sk",),
+    "warehouse": ("w_warehouse_sk",), "web_page": ("wp_web_page_sk",), "web_site": ("web_site_sk",),
+    "store_sales": ("ss_item_sk", "ss_ticket_number"), "store_returns": ("sr_item_sk", "sr_ticket_number"),
+    "catalog_sales": ("cs_item_sk", "cs_order_number"), "catalog_returns": ("cr_item_sk", "cr_order_number"),
+    "web_sales": ("ws_item_sk", "ws_order_number"), "web_returns": ("wr_item_sk", "wr_order_number"),
+    "inventory": ("inv_date_sk", "inv_item_sk", "inv_warehouse_sk"),
+}  # fmt: skip
+
+SALES = ("store_sales", "catalog_sales", "web_sales")
+RETURNS = ("store_returns", "catalog_returns", "web_returns")
+FACTS = (*SALES, *RETURNS, "inventory")
+
+REFERENCES = {
+    "_date_sk": "date_dim", "_time_sk": "time_dim", "_item_sk": "item", "_customer_sk": "customer", "_cdemo_sk": "customer_demographics",
+    "_hdemo_sk": "household_demographics", "_addr_sk": "customer_address", "_store_sk": "store", "_promo_sk": "promotion",
+    "_warehouse_sk": "warehouse", "_call_center_sk": "call_center", "_catalog_page_sk": "catalog_page", "_ship_mode_sk": "ship_mode",
+    "_web_page_sk": "web_page", "_web_site_sk": "web_site", "_reason_sk": "reason", "_income_band_sk": "income_band",
+}  # fmt: skip
+"""Which dimension a column with this ending refers to. Facts refer to no facts: a return may arrive before its sale."""
+
+ROWS_AT_1000: dict[str, int] = {
+    "call_center": 42, "catalog_page": 30_000, "catalog_returns": 143_996_756, "catalog_sales": 1_439_980_416, "customer": 12_000_000,
+    "customer_address": 6_000_000, "customer_demographics": 1_920_800, "date_dim": 73_049, "household_demographics": 7_200,
+    "income_band": 20, "inventory": 783_000_000, "item": 300_000, "promotion": 1_500, "reason": 65, "ship_mode": 20, "store": 1_002,
+    "store_returns": 287_999_764, "store_sales": 2_879_987_999, "time_dim": 86_400, "warehouse": 20, "web_page": 3_000,
+    "web_returns": 71_997_522, "web_sales": 720_000_376, "web_site": 54,
+}  # fmt: skip
+"""The sizes of the tables at scale factor 1000, as the benchmark's specification gives them."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How the fact tables arrive: the share that is there at the first point, and which tables take rows back later."""
+
+    first: float | None
+    """None: as much as at every other point."""
+    retracting: tuple[str, ...] = ()
+
+    def shares(self, points: int) -> list[float]:
+        """The share of a fact table that arrives at each point."""
+        if points == 1:
+            return [1.0]
+        first = 1 / points if self.first is None else self.first
+        return [first] + [(1 - first) / (points - 1)] * (points - 1)
+
+
+PATTERNS = {
+    "delta-big": Pattern(None),
+    "delta-small": Pattern(4 / 5),
+    "delta-R": Pattern(2 / 3, SALES),
+    "delta-RS": Pattern(2 / 3, SALES + RETURNS),
+}
+RETRACTED = 0.05
+
+
+def load_extension(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make dsdgen and the queries known to a connection, from the package that carries them."""
+    found = next(Path(duckdb_extension_tpcds.__path__[0]).rglob("tpcds.duckdb_extension"))
+    connection.execute(f"LOAD '{found}'")
+
+
+@cache
+def queries() -> dict[int, str]:
+    """The 99 queries in Spark SQL."""
+    with duckdb.connect() as connection:
+        load_extension(connection)
+        rows = connection.execute("SELECT query_nr, query FROM tpcds_queries() ORDER BY query_nr").fetchall()
+    return {number: sqlglot.transpile(text, read="duckdb", write="spark")[0] for number, text in rows}
+
+
+def generate(sf: float) -> Path:
+    """The folder with one Parquet file per table at a scale factor, made if it is not there yet."""
+    if sf < 0.01:
+        raise ValueError(f"scale factor {sf:g}: the generator does not end below 0.01")
+    folder = CACHE / f"sf{sf:g}"
+    if (folder / "statistics.json").exists():
+        return folder
+    CACHE.mkdir(parents=True, exist_ok=True)
+    # Made beside its place and moved there whole, so that a test running at the same time never sees half of it.
+    new = Path(tempfile.mkdtemp(prefix=f"sf{sf:g}.", dir=CACHE))
+    with duckdb.connect() as connection:
+        load_extension(connection)
+        connection.execute(f"CALL dsdgen(sf={sf:g})")
+        for table in KEYS:
+            connection.execute(f"COPY {table} TO '{new / table}.parquet' (FORMAT parquet)")
+        statistics = {table: _measure(connection, table) for table in KEYS}
+    (new / "statistics.json").write_text(json.dumps(statistics, indent=1))
+    try:
+        os.rename(new, folder)
+    except OSError:
+        shutil.rmtree(new)
+        if not (folder / "statistics.json").exists():
+            raise
+    return folder
+
+
+def _measure(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, Any]:
+    """Rows, and for each column its Spark type and statistics, and the dimension it always refers to."""
+    described = connection.execute(f"DESCRIBE {table}").fetchall()
+    rows = int(_one(connection, f"SELECT count(*) FROM {table}"))
+    if rows != int(_one(connection, f"SELECT count(*) FROM (SELECT DISTINCT {', '.join(KEYS[table])} FROM {table})")):
+        raise ValueError(f"{KEYS[table]} is no key of {table}")
+    columns: dict[str, Any] = {}
+    for name, kind, *_ in described:
+        number = {"DATE": f"datediff('day', DATE '1970-01-01', {name})", "VARCHAR": "NULL::DOUBLE"}.get(
+            kind, f"{name}::DOUBLE"
+        )
+        width = f"avg(length({name}))" if kind == "VARCHAR" else "NULL"
+        text = f"SELECT approx_count_distinct({name}), count(*) - count({name}), min({number}), max({number}), {width} FROM {table}"
+        distinct, nulls, least, greatest, bytes_each = connection.execute(text).fetchall()[0]
+        columns[name] = {
+            "type": sqlglot.exp.DataType.build(kind, dialect="duckdb").sql("spark").lower().replace(", ", ","),
+            "distinct": rows if KEYS[table] == (name,) else min(distinct, rows - nulls),
+            "nulls": nulls / rows if rows else 0.0,
+            "min": least,
+            "max": greatest,
+            "width": bytes_each,
+            "refers_to": _reference(connection, table, name),
+        }
+    return {"rows": rows, "columns": columns}
+
+
+def _reference(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str | None:
+    """The dimension that has every value of the column, if its name says that there is one and the rows agree."""
+    to = next((t for ending, t in REFERENCES.items() if column.endswith(ending)), None)
+    if to is None or KEYS[table] == (column,):
+        return None
+    dangling = _one(
+        connection,
+        f"SELECT count(*) FROM {table} ANTI JOIN {to} ON {column} = {KEYS[to][0]} WHERE {column} IS NOT NULL",
+    )
+    return to if dangling == 0 else None
+
+
+def _one(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
+    return connection.execute(text).fetchall()[0][0]
+
+
+def statistics(sf: float) -> Mapping[str, Any]:
+    """What was measured when the tables of a scale factor were made."""
+    return json.loads((generate(sf) / "statistics.json").read_text())
+
+
+def catalog(sf: float, pattern: str, timeline: Timeline, virtual: bool = False) -> Catalog:
+    """The tables, arriving over the timeline. If `virtual`, with rows and distinct values as they would be at scale factor 1000."""
+    measured = statistics(sf)
+    points = [p.name for p in timeline.points]
+    sizes = {t: float(ROWS_AT_1000[t] if virtual else measured[t]["rows"]) for t in KEYS}
+    return Catalog(*(_table(t, measured, PATTERNS[pattern], points, sizes) for t in KEYS))
+
+
+def _table(
+    name: str, measured: Mapping[str, Any], pattern: Pattern, points: Sequence[str], sizes: Mapping[str, float]
+) -> Table:
+    rows = sizes[name]
+    shares = pattern.shares(len(points)) if name in FACTS else [1.0]
+    columns = measured[name]["columns"]
+    references = {c: s["refers_to"] for c, s in columns.items() if s["refers_to"]}
+    known: dict[str, ColumnStatistics] = {}
+    for column, s in columns.items():
+        # References grow with what they refer to, the other parts of a key with the table itself; other domains stay as they are.
+        follows = references.get(column) or (name if column in KEYS[name] else None)
+        growth = sizes[follows] / max(1, measured[follows]["rows"]) if follows else 1.0
+        most = min(rows, sizes[follows] if follows else rows)
+        distinct = rows if KEYS[name] == (column,) else min(s["distinct"] * growth, most)
+        known[column] = ColumnStatistics(distinct, s["nulls"], s["min"], s["max"], s["width"])
+    return Table(
+        name,
+        tuple(Column(c, s["type"], c not in KEYS[name]) for c, s in columns.items()),
+        KEYS[name],
+        {point: rows * share for point, share in zip(points, shares, strict=False)},
+        dict.fromkeys(points[1:], RETRACTED) if name in pattern.retracting else {},
+        known,
+        tuple(ForeignKey((c,), to, KEYS[to]) for c, to in references.items()),
+    )
+
+
+def register(connection: duckdb.DuckDBPyConnection, sf: float, pattern: str, points: Sequence[str]) -> None:
+    """Create what plans read: every table as of every point, and its change between every two points.
+
+    The tables are held once, with the numbers of the points at which a row comes (`_in`) and goes (`_out`); the rest are views.
+    """
+    folder = generate(sf)
+    how = PATTERNS[pattern]
+    for table in KEYS:
+        source = f"read_parquet('{folder / table}.parquet')"
+        base = f'"{table}@"'
+        dealt = (
+            f"SELECT *, {_arrival(table, how, len(points))} AS _in FROM {source}"
+            if table in FACTS
+            else f"SELECT *, 0 AS _in FROM {source}"
+        )
+        connection.execute(
+            f"CREATE OR REPLACE TABLE {base} AS SELECT *, {_departure(table, how, len(points))} AS _out FROM ({dealt})"
+        )
+        for i, start in enumerate(points):
+            snapshot = f"SELECT * EXCLUDE (_in, _out) FROM {base} WHERE {_alive(i)}"
+            connection.execute(f'CREATE OR REPLACE VIEW "{snapshot_name(table, start)}" AS {snapshot}')
+            for j in range(i + 1, len(points)):
+                weight = (
+                    f", CASE WHEN {_alive(j)} THEN 1::BIGINT ELSE -1 END AS {WEIGHT}"
+                    if table in how.retracting and len(points) > 1
+                    else ""
+                )
+                delta = f"SELECT * EXCLUDE (_in, _out){weight} FROM {base} WHERE ({_alive(i)}) <> ({_alive(j)})"
+                connection.execute(f'CREATE OR REPLACE VIEW "{delta_name(table, start, points[j])}" AS {delta}')
+
+
+def _alive(point: int) -> str:
+    return f"_in <= {point} AND _out > {point}"
+
+
+def _share(table: str, salt: str) -> str:
+    """A number in [0, 1) that depends on a row's key and on `salt` alone."""
+    return f"(hash({', '.join(KEYS[table])}, '{table} {salt}') % 1000003) / 1000003.0"
+
+
+def _arrival(table: str, pattern: Pattern, points: int) -> str:
+    bounds: list[float] = []
+    for share in pattern.shares(points)[:-1]:
+        bounds.append(share + (bounds[-1] if bounds else 0.0))
+    whens = " ".join(f"WHEN {_share(table, 'arrives')} < {bound!r} THEN {i}" for i, bound in enumerate(bounds))
+    return f"CASE {whens} ELSE {points - 1} END" if whens else "0"
+
+
+def _departure(table: str, pattern: Pattern, points: int) -> str:
+    """The first point after its arrival at which a row is taken back; a number beyond the last point if there is none."""
+    if table not in pattern.retracting or points == 1:
+        return str(points)
+    whens = " ".join(
+        f"WHEN _in < {i} AND {_share(table, f'leaves {i}')} < {RETRACTED} THEN {i}" for i in range(1, points)
+    )
+    return f"CASE {whens} ELSE {points} END"

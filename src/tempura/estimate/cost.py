@@ -1,0 +1,348 @@
+"""What operators cost: on Spark, in core-seconds with fixed costs per job, shuffle and file; or in tuples.
+
+An operator's work is that of its rows where they are. Moving them (`exchange`, `broadcast`), keeping them (`save`, `load`) and reading tables
+(`scan`) are priced on their own, because the search decides about them on its own. `SparkCost.vector` tells where the time goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from tempura.algebra import (
+    Affected,
+    Aggregate,
+    AggregateState,
+    AntiJoin,
+    Empty,
+    Expand,
+    Filter,
+    FinalState,
+    FullOuterJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    MergeState,
+    Minus,
+    Op,
+    Plus,
+    Project,
+    Read,
+    Replicate,
+    Scan,
+    SemiJoin,
+    TopK,
+    Values,
+    Window,
+)
+from tempura.errors import PlanError
+from tempura.estimate.column import sample_distinct
+from tempura.estimate.joins import is_keyed
+from tempura.estimate.profile import DEFAULT, Profile
+from tempura.estimate.relation import Stats
+from tempura.expr import TRUE
+
+Side = Literal["left", "right"]
+
+
+class Shape(NamedTuple):
+    """The physical choices for one operator."""
+
+    broadcast: Side | None = None
+    """The side of a join of which every executor has a copy. None: the sides lie together by their keys."""
+    new: Sequence[bool] | None = None
+    """For each input, whether its tuples are new to the operator: a delta, or a first snapshot. None: all are."""
+
+
+PARTITIONED = Shape()
+
+
+class CostVector(NamedTuple):
+    """Where the work goes, in core-seconds: processors, reading and writing, memory held, network, and what is the same for any size."""
+
+    cpu: float = 0.0
+    io: float = 0.0
+    memory: float = 0.0
+    network: float = 0.0
+    fixed: float = 0.0
+
+    def plus(self, other: CostVector) -> CostVector:
+        return CostVector(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class CostModel(Protocol):
+    """What the search asks of a cost model. All answers are in one unit, before the prices of the points."""
+
+    @property
+    def name(self) -> str: ...
+    def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
+        """An operator's own work; its inputs are where its shape wants them."""
+        ...
+
+    def scan(self, stats: Stats) -> float:
+        """Reading (a part of) a base table, of the columns in `stats`."""
+        ...
+
+    def exchange(self, stats: Stats) -> float:
+        """Bringing rows together by keys."""
+        ...
+
+    def broadcast(self, stats: Stats) -> float:
+        """Copying rows to every executor."""
+        ...
+
+    def may_broadcast(self, op: Op, side: Side, stats: Stats) -> bool:
+        """Whether a join may have a copy of that side on every executor."""
+        ...
+
+    def shipped(self, op: Op, inputs: Sequence[Stats], output: Stats) -> Stats:
+        """What an aggregate sends through an exchange, after each core has aggregated what it has."""
+        ...
+
+    def save(self, stats: Stats, partitioned: bool) -> float:
+        """Writing a state or a result."""
+        ...
+
+    def load(self, stats: Stats) -> float:
+        """Reading a state."""
+        ...
+
+    def job(self) -> float:
+        """What every written state or result costs, however small."""
+        ...
+
+
+_JOINS = (InnerJoin, LeftOuterJoin, FullOuterJoin, SemiJoin, AntiJoin)
+_GROUPINGS = (Aggregate, AggregateState)
+
+_BROADCAST: dict[type[Op], tuple[Side, ...]] = {
+    InnerJoin: ("left", "right"),
+    LeftOuterJoin: ("right",),
+    SemiJoin: ("right",),
+    AntiJoin: ("right",),
+}
+"""The sides of which every executor may have a copy: not one whose lone rows the join keeps, or each copy would keep them."""
+
+_SINGLE_PHASE = frozenset({"collect_list", "collect_set", "percentile", "median", "array_agg"})
+"""Functions of which a core's own part is no smaller than its rows."""
+
+
+class SparkCost:
+    """The work of Spark's operators in core-seconds, by the coefficients of a profile."""
+
+    name = "spark"
+
+    def __init__(self, profile: Profile = DEFAULT):
+        self.profile = profile
+
+    def total(self, vector: CostVector) -> float:
+        """A vector as one number."""
+        p = self.profile
+        cpu, io, memory, network, fixed = vector
+        return cpu * p.cpu + io * p.io + memory * p.memory + network * p.network + fixed
+
+    def vector(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> CostVector:
+        """An operator's own work, by resource."""
+        function = WORK.get(type(op))
+        if function is None:
+            raise PlanError(
+                f"there is no cost for the operator {type(op).__name__}",
+                hint="for an operator of your own add a function to tempura.estimate.cost.WORK",
+            )
+        return function(self.profile, op, inputs, output, shape)
+
+    def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
+        return self.total(self.vector(op, inputs, output, shape))
+
+    def scan(self, stats: Stats) -> float:
+        return self.total(_scan(self.profile, stats))
+
+    def exchange(self, stats: Stats) -> float:
+        p = self.profile
+        network = stats.bytes * p.exchange_byte
+        return self.total(CostVector(cpu=stats.rows * p.exchange_row, network=network, fixed=p.shuffle))
+
+    def broadcast(self, stats: Stats) -> float:
+        p = self.profile
+        network = stats.bytes * p.broadcast_byte * p.executors
+        return self.total(CostVector(cpu=stats.rows * p.broadcast_row, network=network, fixed=p.shuffle / 2))
+
+    def may_broadcast(self, op: Op, side: Side, stats: Stats) -> bool:
+        return side in _BROADCAST.get(type(op), ()) and stats.bytes <= self.profile.broadcast_limit
+
+    def shipped(self, op: Op, inputs: Sequence[Stats], output: Stats) -> Stats:
+        return output.thinned(partial_rows(op, inputs, output, self.profile))
+
+    def save(self, stats: Stats, partitioned: bool) -> float:
+        p = self.profile
+        files = float(p.buckets) if partitioned else _files(p, stats)
+        return self.total(CostVector(stats.rows * p.save_row, stats.bytes * p.save_byte, fixed=files * p.file))
+
+    def load(self, stats: Stats) -> float:
+        return self.total(_load(self.profile, stats))
+
+    def job(self) -> float:
+        return self.profile.job
+
+
+class UnitCost:
+    """Tuples that newly arrive at joins and aggregates: the measure of the paper's running example."""
+
+    name = "unit"
+
+    def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
+        if not isinstance(op, _JOINS + _GROUPINGS):
+            return 0.0
+        new = [True] * len(inputs) if shape.new is None else shape.new
+        return sum(i.rows for i, fresh in zip(inputs, new, strict=True) if fresh)
+
+    def scan(self, stats: Stats) -> float:
+        return 0.0
+
+    def exchange(self, stats: Stats) -> float:
+        return 0.0
+
+    def broadcast(self, stats: Stats) -> float:
+        return 0.0
+
+    def may_broadcast(self, op: Op, side: Side, stats: Stats) -> bool:
+        """Never: moving rows is free here, so there is nothing to choose."""
+        return False
+
+    def shipped(self, op: Op, inputs: Sequence[Stats], output: Stats) -> Stats:
+        return output
+
+    def save(self, stats: Stats, partitioned: bool) -> float:
+        return 0.0
+
+    def load(self, stats: Stats) -> float:
+        return 0.0
+
+    def job(self) -> float:
+        return 0.0
+
+
+def partial_rows(op: Op, inputs: Sequence[Stats], output: Stats, profile: Profile = DEFAULT) -> float:
+    """The rows that an aggregate ships: each core's share of the input has some of the groups."""
+    rows = sum(i.rows for i in inputs)
+    if isinstance(op, (Aggregate, AggregateState)) and any(c.distinct or c.function in _SINGLE_PHASE for c in op.calls):
+        return rows
+    tasks = max(float(profile.cores), sum(i.bytes for i in inputs) / profile.split_bytes)
+    groups = min(output.rows, rows)
+    return min(rows, tasks * sample_distinct(groups, rows, rows / tasks))
+
+
+# The work of each operator.
+
+
+def _files(p: Profile, stats: Stats) -> float:
+    return max(1.0, min(float(p.cores), stats.bytes / p.split_bytes), stats.bytes / p.split_bytes)
+
+
+def _scan(p: Profile, stats: Stats) -> CostVector:
+    return CostVector(stats.rows * p.scan_row, stats.bytes * p.scan_byte, fixed=_files(p, stats) * p.file)
+
+
+def _load(p: Profile, stats: Stats) -> CostVector:
+    return CostVector(stats.rows * p.load_row, stats.bytes * p.load_byte, fixed=_files(p, stats) * p.file)
+
+
+def _work_scan(p: Profile, op: Scan, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return _scan(p, output)
+
+
+def _work_read(p: Profile, op: Read, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return _load(p, output)
+
+
+def _work_constant(p: Profile, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return CostVector(cpu=output.rows * p.output_row)
+
+
+def _work_filter(p: Profile, op: Filter, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return CostVector(cpu=inputs[0].rows * p.filter_row)
+
+
+def _work_project(p: Profile, op: Project, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    computed = sum(o.expr.name is None for o in op.outputs)
+    return CostVector(cpu=inputs[0].rows * (p.project_row + computed * p.expression_row))
+
+
+def _work_output(p: Profile, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return CostVector(cpu=output.rows * p.output_row)
+
+
+def _work_union(p: Profile, op: Plus | Minus, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return CostVector(cpu=output.rows * p.union_row)
+
+
+def _work_final(p: Profile, op: FinalState, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    return CostVector(cpu=inputs[0].rows * (p.project_row + len(op.calls) * p.expression_row))
+
+
+def _work_group(p: Profile, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    calls = len(op.calls) if isinstance(op, (Aggregate, AggregateState, MergeState)) else 0
+    rows = sum(i.rows for i in inputs)
+    cpu = rows * (p.aggregate_row + calls * p.aggregate_call_row) + output.rows * p.output_row
+    return CostVector(cpu, memory=output.bytes * p.memory_byte)
+
+
+def _sorting(p: Profile, rows: float, kept: float) -> float:
+    return rows * math.log2(max(kept, 2.0)) * p.sort_row
+
+
+def _work_window(p: Profile, op: Window, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    (x,) = inputs
+    cpu = _sorting(p, x.rows, x.rows) + x.rows * p.window_row * max(1, len(op.calls))
+    return CostVector(cpu, memory=x.bytes * p.memory_byte)
+
+
+def _work_top_k(p: Profile, op: TopK, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    (x,) = inputs
+    kept = x.rows if op.limit is None else min(x.rows, float(op.limit + op.offset))
+    return CostVector(_sorting(p, x.rows, kept) + output.rows * p.output_row, memory=kept * x.width * p.memory_byte)
+
+
+def _work_join(p: Profile, op: InnerJoin, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
+    """Hash join: the broadcast side is built on every executor, else the smaller one once. Without keys every pair is compared."""
+    left, right = inputs
+    out = output.rows * p.output_row
+    if op.on is TRUE or not is_keyed(op.on, left, right):
+        smaller = left if left.bytes < right.bytes else right
+        return CostVector(left.rows * right.rows * p.pair + out, memory=smaller.bytes * p.memory_byte)
+    if shape.broadcast is None:
+        build, probe, copies = (left, right, 1) if left.rows < right.rows else (right, left, 1)
+    else:
+        build, probe = (left, right) if shape.broadcast == "left" else (right, left)
+        copies = p.executors
+    cpu = copies * build.rows * p.build_row + probe.rows * p.probe_row + out
+    return CostVector(cpu, memory=copies * build.bytes * p.memory_byte)
+
+
+Work = Callable[[Profile, Any, Sequence[Stats], Stats, Shape], CostVector]
+
+WORK: dict[type[Op], Work] = {
+    Scan: _work_scan,
+    Read: _work_read,
+    Values: _work_constant,
+    Empty: _work_constant,
+    Filter: _work_filter,
+    Project: _work_project,
+    Expand: _work_output,
+    Replicate: _work_output,
+    Plus: _work_union,
+    Minus: _work_union,
+    InnerJoin: _work_join,
+    LeftOuterJoin: _work_join,
+    FullOuterJoin: _work_join,
+    SemiJoin: _work_join,
+    AntiJoin: _work_join,
+    Aggregate: _work_group,
+    AggregateState: _work_group,
+    MergeState: _work_group,
+    Affected: _work_group,
+    FinalState: _work_final,
+    Window: _work_window,
+    TopK: _work_top_k,
+}
+"""The work of each operator on rows that are where it wants them."""

@@ -1,0 +1,100 @@
+"""What is estimated of a relation: its rows, with and without sign, its width, and its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tempura.estimate.column import Columns, combinations, sample_distinct
+from tempura.estimate.selectivity import Padded, null_share
+
+MOST_ROWS = 1e30
+"""More than anything has; keeps estimates of absurd products finite."""
+
+NOT_PADDED: Padded = {}
+
+
+class Stats:
+    """What is estimated of a relation. Distinct values are worked out when first asked for: most never are."""
+
+    __slots__ = ("_distinct", "_source", "columns", "folded", "net", "padded", "rows", "unique", "width")
+
+    def __init__(
+        self,
+        rows: float,
+        net: float,
+        width: float,
+        columns: Columns,
+        source: Callable[[str], float],
+        padded: Padded = NOT_PADDED,
+        unique: tuple[str, ...] | None = None,
+        folded: float = 1.0,
+    ):
+        self.rows = rows
+        """The tuples it lists, whatever their weights."""
+        self.net = net
+        """The tuples counted with their sign."""
+        self.width = width
+        """Bytes per row."""
+        self.columns = columns
+        """Columns by name, among them one invented column per base table (`column.ROW`)."""
+        self.padded = padded
+        self.unique = unique
+        """Columns by which no two listed rows agree, where that is known."""
+        self.folded = folded
+        """How many rows of its input one row of an aggregate stands for."""
+        self._source = source
+        self._distinct: dict[str, float] = {}
+
+    @property
+    def bytes(self) -> float:
+        return self.rows * self.width
+
+    @property
+    def retracted(self) -> float:
+        """The tuples with negative weight."""
+        return (self.rows - self.net) / 2
+
+    def distinct(self, name: str) -> float:
+        """The distinct values of a column that are present, NULL aside."""
+        found = self._distinct.get(name)
+        if found is None:
+            found = self._distinct[name] = max(0.0, min(self._source(name), self.rows))
+        return found
+
+    def nulls(self, name: str) -> float:
+        """The share of rows in which a column is NULL."""
+        return null_share(name, self.columns, self.padded)
+
+    def groups(self, by: Sequence[str]) -> float:
+        """The distinct combinations of some columns, NULLs counting as values."""
+        if not by:
+            return min(1.0, self.rows)
+        if self.unique is not None and all(c in by for c in self.unique):
+            return self.rows
+        known = [c for c in by if c in self.columns]
+        if len(known) == 1 and len(by) == 1:
+            return min(self.rows, self.distinct(by[0]) + (self.nulls(by[0]) > 0))
+        most = combinations(self.columns, known, lambda c: self.distinct(c) + (self.nulls(c) > 0))
+        tables = {self.columns[c].row for c in known if self.columns[c].domain > 1}
+        # Columns of several tables meet at random: not all combinations that are possible need occur.
+        return min(self.rows, most) if len(tables) <= 1 else expected_distinct(most, self.rows)
+
+    def thinned(self, rows: float, net: float | None = None) -> Stats:
+        """The same columns with other rows, taken at random."""
+        rows = max(0.0, rows)
+        if net is None:
+            net = rows * self.net / self.rows if self.rows > 0 else 0.0
+        unique = self.unique if rows <= self.rows else None
+        return Stats(rows, net, self.width, self.columns, thin(self, rows), self.padded, unique, self.folded)
+
+    def __repr__(self) -> str:
+        return f"Stats(rows={self.rows:.3g}, net={self.net:.3g}, width={self.width:.3g})"
+
+
+def expected_distinct(domain: float, rows: float) -> float:
+    """The values expected when `rows` times one of `domain` values is drawn."""
+    return min(sample_distinct(domain, max(domain, 1.0) * 1e6, rows), rows, domain)
+
+
+def thin(source: Stats, rows: float) -> Callable[[str], float]:
+    return lambda name: sample_distinct(source.distinct(name), source.rows, rows)

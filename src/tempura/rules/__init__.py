@@ -1,0 +1,1 @@
+"""The rules, one file a method, and the language they are written in."""

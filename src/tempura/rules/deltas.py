@@ -1,0 +1,178 @@
+"""The delta rules of monotone operators, and the rules inside one TVR. Every method builds on these.
+
+L' is L[u], ΔL is L[t:u]. All of them hold for deltas with retractions as well, except where a condition says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tempura.algebra import (
+    Aggregate,
+    AggregateCall,
+    AggregateState,
+    Expand,
+    Filter,
+    FinalState,
+    InnerJoin,
+    MergeState,
+    Minus,
+    Plus,
+    Project,
+    Replicate,
+)
+from tempura.algebra.incremental import parts
+from tempura.explore import Time, TvrRef
+from tempura.expr import Expr
+from tempura.rules.lang import LAST, Link, payloads, rule, rule_set, times, tvrs, where
+
+Q, L, R, X, Xs = tvrs("Q L R X Xs")
+on, predicate, outputs, columns, sets, tag, count, by, calls = payloads("on predicate outputs columns sets tag count by calls")
+t, u = times("t u")
+
+state = Link("state")
+"""The attribute perspective of an aggregate: what `FinalState` makes its rows of."""
+
+
+# Linear operators: apply them to the delta.
+
+
+@rule(Q[:] == Filter(X[:], predicate), X[t:u])
+def delta_filter(Q: TvrRef, X: TvrRef, predicate: Expr, t: Time, u: Time):
+    """Δσ(X) = σ(ΔX)."""
+    Q[t:u] = Filter(X[t:u], predicate)
+
+
+@rule(Q[:] == Project(X[:], outputs), X[t:u])
+def delta_project(Q: TvrRef, X: TvrRef, outputs: Any, t: Time, u: Time):
+    """Δπ(X) = π(ΔX), as duplicates stay."""
+    Q[t:u] = Project(X[t:u], outputs)
+
+
+@rule(Q[:] == Expand(X[:], columns, sets, tag), X[t:u])
+def delta_expand(Q: TvrRef, X: TvrRef, columns: Any, sets: Any, tag: str, t: Time, u: Time):
+    """Grouping sets repeat each row of the delta."""
+    Q[t:u] = Expand(X[t:u], columns, sets, tag)
+
+
+@rule(Q[:] == Replicate(X[:], count), X[t:u])
+def delta_replicate(Q: TvrRef, X: TvrRef, count: Expr, t: Time, u: Time):
+    """Each row of the delta as often as it says."""
+    Q[t:u] = Replicate(X[t:u], count)
+
+
+@rule(Q[:] == Plus(Xs[:]), Xs[t:u])
+def delta_plus(Q: TvrRef, Xs: tuple[TvrRef, ...], t: Time, u: Time):
+    """Δ(X + Y) = ΔX + ΔY."""
+    Q[t:u] = Plus(tuple(x[t:u] for x in Xs))
+
+
+@rule(Q[:] == Minus(L[:], R[:]), L[t:u], R[t:u])
+def delta_minus(Q: TvrRef, L: TvrRef, R: TvrRef, t: Time, u: Time):
+    """Δ(L - R) = ΔL - ΔR."""
+    Q[t:u] = Minus(L[t:u], R[t:u])
+
+
+# Joins: the two ways to telescope. Which is cheaper depends on which snapshots are at hand.
+
+
+@rule(Q[:] == InnerJoin(L[:], R[:], on), L[t:u], R[t:u])
+def delta_inner_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
+    """Rule 1: Δ(L ⋈ R) = ΔL ⋈ R + L' ⋈ ΔR."""
+    Q[t:u] = Plus((InnerJoin(L[t:u], R[t], on), InnerJoin(L[u], R[t:u], on)))
+
+
+@rule(
+    Q[:] == InnerJoin(L[:], R[:], on),
+    L[t:u],
+    R[t:u],
+    where(lambda L, R, t: L.changes(t) and R.changes(t)),
+)
+def delta_inner_join_mirrored(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
+    """Rule 1, the other way round: Δ(L ⋈ R) = ΔL ⋈ R' + L ⋈ ΔR."""
+    Q[t:u] = Plus((InnerJoin(L[t:u], R[u], on), InnerJoin(L[t], R[t:u], on)))
+
+
+# Aggregates in the attribute perspective.
+
+
+def mergeable(calls: tuple[AggregateCall, ...]) -> bool:
+    """Whether every call can be kept as a state that merges."""
+    return all(parts(c) is not None for c in calls)
+
+
+def subtractable(calls: tuple[AggregateCall, ...]) -> bool:
+    """Whether rows can be taken back out of the state: all its parts are sums."""
+    return all("m" not in (parts(c) or ("m",)) for c in calls)
+
+
+@rule(
+    Q[:] == Aggregate(X[:], by, calls),
+    where(lambda calls: mergeable(calls), "an aggregate function whose state is the bag of its arguments"),
+)
+def aggregate_state(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...]):
+    """γ(X) = Final(state), the attribute perspective of an aggregate."""
+    kept = AggregateState(X[:], by, calls)
+    Q[:] = FinalState(kept, by, calls)
+    if not state(Q).exists:
+        state(Q)[:] = kept
+
+
+@rule(
+    Q[:] == AggregateState(X[:], by, calls),
+    X[t:u],
+    where(
+        lambda X, calls, t: subtractable(calls) or X.insert_only(t),
+        "min, max and their like cannot take rows back, and the input retracts",
+    ),
+)
+def delta_state(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...], t: Time, u: Time):
+    """The state's delta is the state of the delta. The least value seen cannot forget: of {1, 2} without 1, min remains 1."""
+    Q[t:u] = AggregateState(X[t:u], by, calls)
+
+
+@rule(Q[:] == AggregateState(X[:], by, calls), Q[t:u])
+def merged_state(Q: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...], t: Time, u: Time):
+    """Rule 4: state' = state +γ Δstate."""
+    Q[u] = MergeState((Q[t], Q[t:u]), by, calls)
+
+
+# Inside one TVR.
+
+
+@rule(Q[t], Q[t:u], where(lambda Q: Q.additive))
+def plus_delta(Q: TvrRef, t: Time, u: Time):
+    """Rule 3: Q' = Q + ΔQ."""
+    Q[u] = Plus((Q[t], Q[t:u]))
+
+
+@rule(Q[t], Q[u], where(lambda Q: Q.additive), unless=lambda Q, t: Q.has_delta(t), priority=LAST)
+def minus_snapshots(Q: TvrRef, t: Time, u: Time):
+    """ΔQ = Q' - Q, where nothing better is known (PNA)."""
+    Q[t:u] = Minus(Q[u], Q[t])
+
+
+@rule(Q[t], Q[u], where(lambda Q: Q.additive))
+def minus_snapshots_always(Q: TvrRef, t: Time, u: Time):
+    """ΔQ = Q' - Q, whatever else is known."""
+    Q[t:u] = Minus(Q[u], Q[t])
+
+
+MONOTONE = rule_set(
+    "monotone",
+    (
+        delta_filter,
+        delta_project,
+        delta_expand,
+        delta_replicate,
+        delta_plus,
+        delta_minus,
+        delta_inner_join,
+        delta_inner_join_mirrored,
+        aggregate_state,
+        delta_state,
+        merged_state,
+    ),
+)
+INTRA = rule_set("intra", (plus_delta, minus_snapshots))
+INTRA_UNPRUNED = rule_set("intra", (plus_delta, minus_snapshots_always))

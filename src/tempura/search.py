@@ -1,0 +1,391 @@
+"""The search works on an AND-OR graph and knows nothing of relational algebra.
+
+A node is a view with a physical property; each of its alternatives is an operator over other nodes. The dynamic program of the paper
+(equation 4) finds, for every node and every point, the least cost of computing it there and the least cost of having it there: computed,
+loaded because somebody wrote it before, or computed at an earlier point, saved and loaded:
+
+    best[n, τ] = min over alternatives a of n     price_τ · work_a + Σ have[i, τ] over the inputs i of a
+    have[n, τ] = min(best[n, τ],  price_τ · load_n if n is written by τ,  min over τ' < τ of best[n, τ'] + price_τ' · save_n + price_τ · load_n)
+
+The graph has cycles (Q[u] = Q[t] + ΔQ, ΔQ = Q[u] - Q[t]). Within a point the tables are filled in the order of their values, Knuth's
+generalisation of Dijkstra's algorithm, so a value never rests on itself. When a node becomes loadable, `Problem.lower` carries the decrease to
+the nodes above it and touches nothing else; values only fall and are only replaced by smaller ones, which keeps the recorded choices free of cycles.
+
+Every objective is turned into one number per amount of work and point (`Pricing`), so that one program serves all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from tempura.errors import PlanError
+
+
+class Alternative(NamedTuple):
+    """One operator that computes a node."""
+
+    work: float
+    """Unpriced work, charged at the point where it runs."""
+    inputs: tuple[int, ...]
+    """The nodes it needs, at the same point; a node may occur twice."""
+    tag: Any = None
+    """The caller's own, found again by `alternatives[node][index].tag`."""
+
+
+@dataclass
+class Graph:
+    """What can be computed from what, when, and for how much work. Nodes are numbered from 0, points too."""
+
+    alternatives: list[list[Alternative]]
+    """Per node; a node without any can only be had if it exists already."""
+    available: list[int]
+    """Per node: the earliest point at which it can be computed."""
+    save: list[float]
+    """Per node: unpriced work of writing it as a state; infinite if it may not be kept."""
+    load: list[float]
+    """Per node: unpriced work of reading it back."""
+    required: list[tuple[int, int]]
+    """The results, as (node, point): each is produced and written there, and can be loaded from then on."""
+    deliver: dict[int, float]
+    """Unpriced work of writing a result; where a node is not named, its `save`."""
+    existing: frozenset[int]
+    """The nodes that were written before the first point and can be loaded at any."""
+    size: list[float]
+    """Bytes per node, for the state budget."""
+    prices: list[float]
+    """Per point: the price of a unit of work."""
+    groups: list[tuple[int, ...]]
+    """Sets of nodes that one incremental operator needs together, and which may therefore only pay together."""
+
+    def write(self, node: int, kind: Literal["state", "result"]) -> float:
+        """The unpriced work of writing the node."""
+        return self.save[node] if kind == "state" else self.deliver.get(node, self.save[node])
+
+
+class Pricing(NamedTuple):
+    """How an objective turns work at a point into one number: `amount(work) * factors[point]`."""
+
+    factors: list[float]
+    amount: Callable[[float], float]
+    infinite: float
+
+
+class Objective:
+    """What a plan should minimise, given the unpriced work at each point."""
+
+    def pricing(self, graph: Graph) -> Pricing:
+        raise NotImplementedError
+
+    def total(self, graph: Graph, work: Sequence[float]) -> float | tuple[float, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Weighted(Objective):
+    """The sum over the points of price times work (the paper's c̃w)."""
+
+    last_extra: float = 0.0
+    """Added to the last point's price while choosing, not when reporting."""
+
+    def pricing(self, graph: Graph) -> Pricing:
+        # Free work would make useless work free as well: a price of zero is a very small one while choosing.
+        least = max(graph.prices, default=0.0) * 1e-9 or 1.0
+        factors = [max(p, least) for p in graph.prices]
+        factors[-1] += self.last_extra
+        return Pricing(factors, float, math.inf)
+
+    def total(self, graph: Graph, work: Sequence[float]) -> float:
+        return sum(p * w for p, w in zip(graph.prices, work, strict=True))
+
+
+@dataclass(frozen=True)
+class LatestFirst(Objective):
+    """Least work at the last point, then at the one before, and so on (the paper's c̃v); prices play no part.
+
+    The vector becomes one integer with a field of bits per point, the last point's highest, so that adding adds and comparing compares from
+    the last point backwards. A total is the tuple of unpriced work, last point first, which Python compares in the same order.
+    """
+
+    FIELD = 160
+    """Bits per point: 44 for the digits of one operator's work, the rest for how often a tree without sharing repeats it."""
+
+    def pricing(self, graph: Graph) -> Pricing:
+        works = [a.work for alternatives in graph.alternatives for a in alternatives]
+        finite = [w for w in (*works, *graph.save, *graph.load, *graph.deliver.values()) if math.isfinite(w)]
+        # A power of two, so that whole numbers of work stay exact.
+        shift = 44 - math.frexp(max(finite, default=1.0))[1]
+        infinite = 1 << (self.FIELD * (len(graph.prices) + 1))
+
+        def amount(work: float) -> float:
+            return infinite if math.isinf(work) else max(round(math.ldexp(work, shift)), 1 if work else 0)
+
+        return Pricing([1 << (self.FIELD * point) for point in range(len(graph.prices))], amount, infinite)
+
+    def total(self, graph: Graph, work: Sequence[float]) -> tuple[float, ...]:
+        return tuple(reversed(work))
+
+
+@dataclass(frozen=True)
+class LastRunAtMost(Objective):
+    """Least weighted work such that the unpriced work at the last point is at most `limit`."""
+
+    limit: float
+
+    def pricing(self, graph: Graph) -> Pricing:
+        return Weighted().pricing(graph)
+
+    def total(self, graph: Graph, work: Sequence[float]) -> float:
+        return Weighted().total(graph, work)
+
+
+COMPUTED, EXISTING = -2, -1
+"""Where a node comes from: computed at this point, written before the first point, or (0 and up) written at that point."""
+
+
+Trail = list[tuple[int, int, float, int, float, int]]
+"""What cells of the tables held before they were lowered: point, node, best, alternative, have, source."""
+
+_Row = TypeVar("_Row", float, int)
+
+
+def _copied(rows: list[list[_Row]], first: int, end: int | None) -> list[list[_Row]]:
+    return [row if point < first else row.copy() for point, row in enumerate(rows[:end])]
+
+
+@dataclass(slots=True)
+class Tables:
+    """Per point and node: the cost of computing it and by which alternative, the cost of having it and from where."""
+
+    best: list[list[float]]
+    alternative: list[list[int]]
+    have: list[list[float]]
+    source: list[list[int]]
+
+    def fork(self, first: int = 0, end: int | None = None) -> Tables:
+        """A copy for changes from point `first` on, without the points from `end` on; what is before `first` is common."""
+        return Tables(
+            _copied(self.best, first, end),
+            _copied(self.alternative, first, end),
+            _copied(self.have, first, end),
+            _copied(self.source, first, end),
+        )
+
+    def undo(self, trail: Trail) -> None:
+        """Put back what the trail remembers."""
+        for point, node, best, alternative, have, source in reversed(trail):
+            self.best[point][node] = best
+            self.alternative[point][node] = alternative
+            self.have[point][node] = have
+            self.source[point][node] = source
+
+
+class Problem:
+    """A graph under a pricing, laid out for speed: alternatives are numbered, only what the results can reach is kept."""
+
+    def __init__(self, graph: Graph, pricing: Pricing, carry: bool = True):
+        """With `carry` the dynamic program may itself save a node at one point for one reader at a later one."""
+        self.graph = graph
+        self.points = len(graph.prices)
+        self.factors = pricing.factors
+        self.infinite = pricing.infinite
+        self.costings = 0
+        self.reach = _reach(graph)
+        self.alternatives: list[range] = [range(0)] * len(graph.alternatives)
+        """Per node: the numbers of its alternatives."""
+        self.owner: list[int] = []
+        self.inputs: list[tuple[int, ...]] = []
+        self.parents: list[list[int]] = [[] for _ in graph.alternatives]
+        """Per node: the alternatives that read it, once for each time they do."""
+        amounts: list[float] = []
+        for node in self.reach:
+            start = len(self.owner)
+            for alternative in graph.alternatives[node]:
+                for i in alternative.inputs:
+                    self.parents[i].append(len(self.owner))
+                self.owner.append(node)
+                self.inputs.append(alternative.inputs)
+                amounts.append(pricing.amount(alternative.work))
+            self.alternatives[node] = range(start, len(self.owner))
+        self.priced = [[w * f for w in amounts] for f in pricing.factors]
+        """Per point and alternative: the priced work."""
+        reached = set(self.reach)
+        save = [pricing.amount(w) if n in reached else pricing.infinite for n, w in enumerate(graph.save)]
+        load = [pricing.amount(w) if n in reached else pricing.infinite for n, w in enumerate(graph.load)]
+        self.save = [[w * f for w in save] for f in pricing.factors]
+        self.load = [[w * f for w in load] for f in pricing.factors]
+        self.deliver = {
+            (n, p): pricing.amount(graph.write(n, "result")) * pricing.factors[p] for n, p in graph.required
+        }
+        self.carries = [n for n in self.reach if carry and save[n] < pricing.infinite and load[n] < pricing.infinite]
+        self.carried = [False] * len(graph.alternatives)
+        for node in self.carries:
+            self.carried[node] = True
+
+    def solve(self) -> Tables:
+        """The tables when nothing is written but what each reader saves for itself."""
+        tables = Tables([], [], [], [])
+        stored = [self.infinite] * len(self.parents)
+        """The least cost of having the node in a state by now, and (`written`) from which point."""
+        written = [COMPUTED] * len(self.parents)
+        for point in range(self.points):
+            have = [self.infinite] * len(self.parents)
+            source = [COMPUTED] * len(self.parents)
+            load = self.load[point]
+            for node in self.carries:
+                if (cost := stored[node] + load[node]) < self.infinite:
+                    have[node] = cost
+                    source[node] = written[node]
+            for node in self.graph.existing:
+                if load[node] < have[node]:
+                    have[node] = load[node]
+                    source[node] = EXISTING
+            best, alternative = self._settle(point, have, source)
+            save = self.save[point]
+            for node in self.carries:
+                if (cost := best[node] + save[node]) < stored[node]:
+                    stored[node] = cost
+                    written[node] = point
+            tables.best.append(best)
+            tables.alternative.append(alternative)
+            tables.have.append(have)
+            tables.source.append(source)
+        return tables
+
+    def _settle(self, point: int, have: list[float], source: list[int]) -> tuple[list[float], list[int]]:
+        """Fill one point's tables in the order of the values; `have` holds what can be loaded, and is completed."""
+        best = [self.infinite] * len(have)
+        chosen = [-1] * len(have)
+        available, owner, parents = self.graph.available, self.owner, self.parents
+        costs = self.priced[point].copy()
+        missing = [len(i) for i in self.inputs]
+        settled = [False] * len(have)
+        heap = [(cost, node) for node, cost in enumerate(have) if cost < self.infinite]
+        ready = [a for a, arity in enumerate(missing) if not arity]
+        heapify(heap)
+        while ready or heap:
+            if not ready:
+                cost, node = heappop(heap)
+                if settled[node]:
+                    continue
+                settled[node] = True
+                for a in parents[node]:
+                    costs[a] += cost
+                    missing[a] -= 1
+                    if not missing[a]:
+                        ready.append(a)
+            for a in ready:
+                node = owner[a]
+                if (cost := costs[a]) < best[node] and available[node] <= point:
+                    best[node] = cost
+                    chosen[node] = a
+                    if cost < have[node]:
+                        have[node] = cost
+                        source[node] = COMPUTED
+                        heappush(heap, (cost, node))
+            self.costings += len(ready)
+            ready.clear()
+        return best, chosen
+
+    def lower(self, tables: Tables, node: int, written: int, first: int, trail: Trail | None = None) -> None:
+        """Let the node, written at a point, be loaded from point `first` on, and lower all that this makes cheaper."""
+        points = len(tables.best)
+        pending: list[list[int]] = [[] for _ in range(points)]
+        for point in range(first, points):
+            if (cost := self.load[point][node]) < tables.have[point][node]:
+                if trail is not None:
+                    trail.append(_cell(tables, point, node))
+                tables.have[point][node] = cost
+                tables.source[point][node] = written
+                pending[point].append(node)
+        available, owner, inputs, parents, carried = (
+            self.graph.available,
+            self.owner,
+            self.inputs,
+            self.parents,
+            self.carried,
+        )
+        for point in range(first, points):
+            queue = pending[point]
+            best, have, priced = tables.best[point], tables.have[point], self.priced[point]
+            for below in queue:  # grows while it is read
+                for a in parents[below]:
+                    cost = priced[a]
+                    for i in inputs[a]:
+                        cost += have[i]
+                    above = owner[a]
+                    self.costings += 1
+                    if cost >= best[above] or available[above] > point:
+                        continue
+                    if trail is not None:
+                        trail.append(_cell(tables, point, above))
+                    best[above] = cost
+                    tables.alternative[point][above] = a
+                    if cost < have[above]:
+                        have[above] = cost
+                        tables.source[point][above] = COMPUTED
+                        queue.append(above)
+                    if carried[above] and point + 1 < points:
+                        self._carry(tables, above, point, pending, trail)
+
+    def _carry(self, tables: Tables, node: int, point: int, pending: list[list[int]], trail: Trail | None) -> None:
+        """Let later points know that computing the node at this point, to save it, has become cheaper."""
+        stored = tables.best[point][node] + self.save[point][node]
+        for later in range(point + 1, len(pending)):
+            if (cost := stored + self.load[later][node]) < tables.have[later][node]:
+                if trail is not None:
+                    trail.append(_cell(tables, later, node))
+                tables.have[later][node] = cost
+                tables.source[later][node] = point
+                pending[later].append(node)
+
+
+def _cell(tables: Tables, point: int, node: int) -> tuple[int, int, float, int, float, int]:
+    return (
+        point,
+        node,
+        tables.best[point][node],
+        tables.alternative[point][node],
+        tables.have[point][node],
+        tables.source[point][node],
+    )
+
+
+def _reach(graph: Graph) -> list[int]:
+    """The nodes that some derivation of a result may use, in ascending order."""
+    seen = {node for node, _ in graph.required}
+    todo = list(seen)
+    for node in todo:  # grows while it is read
+        for alternative in graph.alternatives[node]:
+            for i in alternative.inputs:
+                if i not in seen:
+                    seen.add(i)
+                    todo.append(i)
+    return sorted(seen)
+
+
+def without_sharing(graph: Graph, objective: Objective) -> float:
+    """The least cost, as the pricing's number, when each reader pays for all that it reads except results of earlier points.
+
+    This is the dynamic program alone; what sharing finds is measured against it.
+    """
+    problem = Problem(graph, objective.pricing(graph))
+    tables = problem.solve()
+    total = 0.0 if problem.infinite == math.inf else 0
+    for node, point in sorted(graph.required, key=lambda r: (r[1], r[0])):
+        if tables.have[point][node] >= problem.infinite:
+            raise no_derivation(node, point)
+        total += tables.have[point][node] + problem.deliver[node, point]
+        problem.lower(tables, node, point, point + 1)
+    return total
+
+
+def no_derivation(node: int, point: int) -> PlanError:
+    """The error for a result that nothing computes."""
+    return PlanError(
+        f"nothing computes the result (node {node}) at point {point}",
+        hint="let it be due at a later point, or allow more methods",
+    )

@@ -1,0 +1,322 @@
+"""The Spark type of a scalar expression, inferred from the types of its columns.
+
+Types decide how states are stored and how wide rows are, never what a query means: where a type is not known it is `UNKNOWN`, and
+the engine that runs the step finds out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from tempura.schema import UNKNOWN, Column
+
+NULL = "void"
+"""The type of a bare NULL, which widens to any other."""
+
+
+class Typed(NamedTuple):
+    """A type, and whether a value of it may be NULL."""
+
+    type: str
+    nullable: bool = True
+
+
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float", "text": "string", "dec": "decimal"}
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+
+
+def normal(name: str) -> str:
+    """A type's name as we write it: lower case, no blanks, `decimal(10,0)` for a bare decimal, `string` for all text."""
+    name = name.lower().replace(" ", "")
+    name = _ALIASES.get(name, name)
+    if name in ("decimal", "numeric"):
+        return "decimal(10,0)"
+    if name.startswith("numeric("):
+        name = "decimal" + name[7:]
+    if name.startswith("decimal(") and "," not in name:
+        name = name[:-1] + ",0)"
+    return "string" if name.startswith(("varchar", "char(", "char")) else name
+
+
+def digits(name: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal or of an integer read as one."""
+    found = _DECIMAL.fullmatch(name)
+    if found:
+        return int(found[1]), int(found[2])
+    return (_INTEGERS[name], 0) if name in _INTEGERS else None
+
+
+def decimal(precision: int, scale: int) -> str:
+    """Spark's adjusted decimal: at most 38 digits, giving up scale beyond six before integral digits."""
+    if precision <= 38:
+        return f"decimal({precision},{scale})"
+    kept = max(38 - (precision - scale), min(scale, 6))
+    return f"decimal(38,{kept})"
+
+
+def bounded(precision: int, scale: int) -> str:
+    return f"decimal({min(precision, 38)},{min(scale, 38)})"
+
+
+def widened(types: Iterable[str]) -> str:
+    """The type that CASE, COALESCE and set operations give to values of several types; UNKNOWN where Spark's rules are not ours to guess."""
+    result = NULL
+    for other in types:
+        result = _wider(result, other)
+    return result
+
+
+def _wider(a: str, b: str) -> str:
+    if a == b or b == NULL:
+        return a
+    if a == NULL:
+        return b
+    if UNKNOWN in (a, b):
+        return UNKNOWN
+    if a in _INTEGERS and b in _INTEGERS:
+        return max(a, b, key=lambda t: _INTEGERS[t])
+    da, db = digits(a), digits(b)
+    if da and db:
+        scale = max(da[1], db[1])
+        return bounded(max(da[0] - da[1], db[0] - db[1]) + scale, scale)
+    if {a, b} <= {"float", "double", *_INTEGERS} or (da or db) and {a, b} & {"float", "double"}:
+        return "double" if "double" in (a, b) or not (a in _INTEGERS or b in _INTEGERS) else "float"
+    if {a, b} <= {"date", "timestamp"}:
+        return "timestamp"
+    return UNKNOWN
+
+
+def infer(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    """The type of an expression over `columns`."""
+    rule = _RULES.get(type(tree))
+    if rule is not None:
+        return rule(tree, columns)
+    if isinstance(tree, exp.Predicate) or isinstance(tree, (exp.Connector, exp.Not)):
+        return Typed("boolean", _any_nullable(tree, columns))
+    if isinstance(tree, exp.Binary) and not isinstance(tree, (exp.Dot, exp.Bracket)):
+        return _arithmetic(tree, columns)
+    if isinstance(tree, _STRINGS):
+        return Typed("string", _any_nullable(tree, columns))
+    if isinstance(tree, _INTS):
+        return Typed("int", _any_nullable(tree, columns))
+    if isinstance(tree, _DOUBLES):
+        return Typed("double")
+    if isinstance(tree, _DATES):
+        return Typed("date", _any_nullable(tree, columns))
+    return Typed(UNKNOWN)
+
+
+def aggregate_type(function: str, argument: Typed | None, grouped: bool) -> Typed:
+    """The type of a known aggregate; it is NULL for a group whose arguments all are, which a global one may be."""
+    kind = argument.type if argument else UNKNOWN
+    nullable = argument is None or argument.nullable or not grouped
+    if function == "count":
+        return Typed("bigint", False)
+    found = digits(kind)
+    if function == "sum":
+        if kind in _INTEGERS:
+            return Typed("bigint", nullable)
+        if found:
+            return Typed(bounded(found[0] + 10, found[1]), nullable)
+        return Typed(UNKNOWN if kind == UNKNOWN else "double", nullable)
+    if function == "avg":
+        if found and kind not in _INTEGERS:
+            return Typed(bounded(found[0] + 4, found[1] + 4), nullable)
+        return Typed(UNKNOWN if kind == UNKNOWN else "double", nullable)
+    if function.startswith(("var", "stddev")):
+        return Typed("double")
+    if function.startswith("bool"):
+        return Typed("boolean", nullable)
+    return Typed(kind, nullable)
+
+
+_Rule = Callable[[exp.Expression, Mapping[str, Column]], Typed]
+
+_STRINGS = (
+    exp.Upper, exp.Lower, exp.Substring, exp.Concat, exp.ConcatWs, exp.Trim, exp.DPipe, exp.Left, exp.Right, exp.Initcap,
+    exp.Pad, exp.Repeat, exp.Replace, exp.RegexpReplace, exp.RegexpExtract, exp.TimeToStr, exp.MD5,
+)  # fmt: skip
+_INTS = (
+    exp.Length, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfMonth, exp.DayOfYear, exp.Hour,
+    exp.Minute, exp.Second, exp.DateDiff, exp.Extract, exp.Rank, exp.DenseRank, exp.RowNumber, exp.Ntile, exp.StrPosition,
+)  # fmt: skip
+_DOUBLES = (exp.Sqrt, exp.Pow, exp.Exp, exp.Ln, exp.Log, exp.PercentRank, exp.CumeDist, exp.Rand, exp.Randn)
+_DATES = (exp.CurrentDate, exp.DateAdd, exp.DateSub, exp.TsOrDsToDate, exp.LastDay, exp.AddMonths)
+
+
+def _any_nullable(tree: exp.Expression, columns: Mapping[str, Column]) -> bool:
+    return any(infer(child, columns).nullable for child in tree.iter_expressions() if not isinstance(child, exp.DataType))
+
+
+def _column(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    found = columns.get(tree.name)
+    return Typed(found.type, found.nullable) if found else Typed(UNKNOWN)
+
+
+def _literal(tree: exp.Expression, _: Mapping[str, Column]) -> Typed:
+    if tree.args.get("is_string"):
+        return Typed("string", False)
+    text = tree.name
+    if text.isdigit():
+        return Typed("int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else f"decimal({len(text)},0)", False)
+    if "e" in text.lower():
+        return Typed("double", False)
+    whole, _, fraction = text.partition(".")
+    whole = whole.lstrip("0")
+    return Typed(f"decimal({max(len(whole) + len(fraction), 1)},{len(fraction)})", False)
+
+
+def _operand(tree: exp.Expression, columns: Mapping[str, Column]) -> tuple[int, int] | None:
+    """Digits of an operand of decimal arithmetic: a literal integer counts the digits it has."""
+    tree = tree.unnest()
+    if isinstance(tree, exp.Literal) and tree.name.isdigit():
+        return len(tree.name), 0
+    return digits(infer(tree, columns).type)
+
+
+def _arithmetic(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    left, right = infer(tree.this, columns), infer(tree.expression, columns)
+    nullable = left.nullable or right.nullable or isinstance(tree, (exp.Div, exp.IntDiv, exp.Mod))
+    a, b = left.type, right.type
+    if isinstance(tree, (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)):
+        return Typed(widened((a, b)), nullable)
+    if isinstance(tree, (exp.BitwiseRightShift, exp.BitwiseLeftShift)):
+        return Typed(a, nullable)
+    if isinstance(tree, exp.IntDiv):
+        return Typed("bigint", nullable)
+    if "date" in (a, b) or "timestamp" in (a, b):
+        both = a == b and isinstance(tree, exp.Sub)
+        return Typed(UNKNOWN if both else a if a in ("date", "timestamp") else b, nullable)
+    if UNKNOWN in (a, b):
+        return Typed(UNKNOWN, nullable)
+    if {a, b} & {"double", "float", "string"}:
+        return Typed("float" if a == b == "float" and not isinstance(tree, exp.Div) else "double", nullable)
+    if {a, b} <= {*_INTEGERS, NULL}:
+        return Typed("double" if isinstance(tree, exp.Div) else widened((a, b)), nullable)
+    da, db = _operand(tree.this, columns), _operand(tree.expression, columns)
+    if da is None or db is None:
+        return Typed(UNKNOWN, nullable)
+    return Typed(_decimal_arithmetic(type(tree), da, db), nullable)
+
+
+def _decimal_arithmetic(kind: type[exp.Expression], a: tuple[int, int], b: tuple[int, int]) -> str:
+    (p1, s1), (p2, s2) = a, b
+    scale = max(s1, s2)
+    if kind is exp.Mul:
+        return decimal(p1 + p2 + 1, s1 + s2)
+    if kind is exp.Div:
+        quotient = max(6, s1 + p2 + 1)
+        return decimal(p1 - s1 + s2 + quotient, quotient)
+    if kind is exp.Mod:
+        return decimal(min(p1 - s1, p2 - s2) + scale, scale)
+    return decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+
+
+def _cast(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    source = infer(tree.this, columns)
+    to = normal(tree.args["to"].sql(dialect="spark"))
+    # A text that is no number casts to NULL.
+    return Typed(to, source.nullable or (source.type in ("string", UNKNOWN) and to != "string"))
+
+
+def _case(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    branches = [infer(branch.args["true"], columns) for branch in tree.args.get("ifs") or [tree]]
+    default = tree.args.get("default") or tree.args.get("false")
+    branches.append(infer(default, columns) if default else Typed(NULL))
+    return Typed(widened(b.type for b in branches), any(b.nullable for b in branches))
+
+
+def _coalesce(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    parts = [infer(p, columns) for p in (tree.this, *tree.expressions)]
+    return Typed(widened(p.type for p in parts), all(p.nullable for p in parts))
+
+
+def _least(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    return _coalesce(tree, columns)
+
+
+def _same(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    return infer(tree.this, columns)
+
+
+def _round(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    source = infer(tree.this, columns)
+    found = _DECIMAL.fullmatch(source.type)
+    if not found:
+        return source
+    p, s = int(found[1]), int(found[2])
+    places = tree.args.get("decimals")
+    kept = 0 if places is None else min(s, int(places.name)) if isinstance(places, exp.Literal) and places.name.isdigit() else s
+    return Typed(decimal(p - s + 1 + kept, kept), source.nullable)
+
+
+def _floor(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    source = infer(tree.this, columns)
+    found = digits(source.type)
+    return Typed(f"decimal({found[0] - found[1] + 1},0)" if found and source.type not in _INTEGERS else "bigint", source.nullable)
+
+
+def _aggregate(function: str) -> _Rule:
+    def rule(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+        argument = tree.this
+        if isinstance(argument, exp.Distinct):
+            argument = argument.expressions[0]
+        given = None if argument is None or isinstance(argument, exp.Star) else infer(argument, columns)
+        return aggregate_type(function, given, grouped=False)
+
+    return rule
+
+
+_RULES: dict[type[exp.Expression], _Rule] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: lambda tree, columns: Typed("boolean", False),
+    exp.Null: lambda tree, columns: Typed(NULL),
+    exp.Is: lambda tree, columns: Typed("boolean", False),
+    exp.NullSafeEQ: lambda tree, columns: Typed("boolean", False),
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.If: _case,
+    exp.Coalesce: _coalesce,
+    exp.Greatest: _least,
+    exp.Least: _least,
+    exp.Paren: _same,
+    exp.Neg: _same,
+    exp.Abs: _same,
+    exp.Alias: _same,
+    exp.IgnoreNulls: _same,
+    exp.RespectNulls: _same,
+    exp.Filter: _same,
+    exp.Window: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.FirstValue: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.LastValue: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.First: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.Last: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.Lag: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.Lead: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.NthValue: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.Nullif: lambda tree, columns: Typed(infer(tree.this, columns).type),
+    exp.Round: _round,
+    exp.Floor: _floor,
+    exp.Ceil: _floor,
+    exp.Interval: lambda tree, columns: Typed("interval", False),
+    exp.Grouping: lambda tree, columns: Typed("tinyint", False),
+    exp.Sum: _aggregate("sum"),
+    exp.Avg: _aggregate("avg"),
+    exp.Min: _aggregate("min"),
+    exp.Max: _aggregate("max"),
+    exp.Count: _aggregate("count"),
+    exp.Stddev: _aggregate("stddev_samp"),
+    exp.StddevSamp: _aggregate("stddev_samp"),
+    exp.StddevPop: _aggregate("stddev_pop"),
+    exp.Variance: _aggregate("var_samp"),
+    exp.VariancePop: _aggregate("var_pop"),
+    exp.AnyValue: _aggregate("any_value"),
+    exp.ApproxDistinct: lambda tree, columns: Typed("bigint", False),
+}

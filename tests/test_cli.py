@@ -1,0 +1,169 @@
+"""The command line, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tempura.cli import app
+from tempura.errors import PlanError
+from tempura.explain import explain, number, size, to_json
+from tempura.job import Job
+from tests.running_example import JOB, hand_made_plan
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, Any]]]:
+    """Planning gives the plan made by hand; what it was called with is remembered."""
+    calls: list[tuple[Job, dict[str, Any]]] = []
+
+    def plan(job: Job, **options: Any):
+        calls.append((job, options))
+        return hand_made_plan()
+
+    def why(job: Job, view: str) -> str:
+        if view != "summary[t2]":
+            raise PlanError(f"there is no view {view!r}", hint="see --memo")
+        return "summary[t2] is known by merge_state"
+
+    texts = SimpleNamespace(plan=plan, memo_text=lambda job: f"memo of {job.name}", trace_text=lambda job: f"trace of {job.name}", why_text=why)  # fmt: skip
+    monkeypatch.setitem(sys.modules, "tempura.optimizer", texts)  # type: ignore[arg-type]
+    return calls
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_help_has_examples():
+    result = run("plan", "--help")
+    assert result.exit_code == 0
+    assert "tempura plan job.yaml --sql > steps.sql" in result.output
+    for option in ("--methods", "--objective", "--cost-model", "--json", "--sql", "--memo", "--trace", "--why"):
+        assert option in result.output
+
+
+def test_explanation(planned: list[Any]):
+    result = run("plan", str(JOB))
+    assert result.exit_code == 0
+    assert result.output == explain(hand_made_plan()) + "\n"
+    assert planned[0][0].name == "gross-revenue"
+    assert planned[0][1] == {}
+
+
+def test_options_change_the_job(planned: list[Any]):
+    result = run(
+        "plan", str(JOB), "--methods", "im-2,IM1", "--objective", "last-run-at-most:2.5", "--cost-model", "unit"
+    )
+    assert result.exit_code == 0, result.output
+    job, options = planned[0]
+    assert job.methods == ("IM1", "IM2")
+    assert (job.objective.kind, job.objective.limit) == ("last-run-at-most", 2.5)
+    assert options == {"cost_model": "unit"}
+
+
+@pytest.mark.usefixtures("planned")
+def test_json_has_the_promised_names():
+    result = run("plan", str(JOB), "--json")
+    found = json.loads(result.output)
+    assert found["cost"]["total"] == 11.8
+    assert found["cost"]["by_point"] == {"t1": 1.8, "t2": 10.0}
+    assert found["baselines"] == {"full": 21.0, "IM1": 11.8, "IM2": 12.2, "OJV": None}
+    step = found["runs"][1]["steps"][1]
+    assert {"name", "kind", "sql", "rows", "bytes", "cost", "methods"} <= step.keys()
+    assert step["kind"] == "result"
+    assert step["sql"].startswith(("SELECT", "WITH"))
+    assert found["states"][0]["until"] == "t2"
+    assert found["planning"].keys() == {"explore_seconds", "share_seconds", "groups", "tvrs", "facts", "firings", "costings", "stop_reason"}  # fmt: skip
+
+
+@pytest.mark.usefixtures("planned")
+def test_sql_of_every_step():
+    output = run("plan", str(JOB), "--sql").output
+    assert [line for line in output.splitlines() if line.startswith("--")] == [
+        "-- at t1, state summary_t1: state(summary)[t1]",
+        "-- at t2, state status_t1_t2: sales_status[t1:t2]",
+        "-- at t2, result result@t2: summary[t2]",
+    ]
+    assert output.count(";\n") == 3
+
+
+@pytest.mark.usefixtures("planned")
+def test_memo_trace_and_why():
+    assert run("plan", str(JOB), "--memo").output == "memo of gross-revenue\n"
+    assert run("plan", str(JOB), "--trace").output == "trace of gross-revenue\n"
+    assert "merge_state" in run("plan", str(JOB), "--why", "summary[t2]").output
+    unknown = run("plan", str(JOB), "--why", "nothing[t2]")
+    assert (unknown.exit_code, unknown.stderr) == (2, "error: there is no view 'nothing[t2]'\n  hint: see --memo\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.yaml"], "error: cannot read the job file 'nowhere.yaml'"),
+        ([str(JOB), "--methods", "IM7"], "error: unknown method 'IM7'"),
+        ([str(JOB), "--objective", "quick"], "error: unknown objective 'quick'"),
+        ([str(JOB), "--json", "--sql"], "error: --json and --sql cannot be shown at once"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(arguments: list[str], message: str, planned: list[Any]):
+    result = run("plan", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(message)
+    assert "hint: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert planned == []
+
+
+def test_all_mistakes_of_a_job_are_told(tmp_path: Path):
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB.read_text().replace("price: 0.2", "price: -1").replace("policy: auto", "policy: never"))
+    result = run("plan", str(job))
+    assert result.exit_code == 2
+    assert "error: job.yaml has 3 problems" in result.stderr
+    for part in ("'summary.sql' is missing (line 4)", "below zero (line 14)", "unknown policy 'never' (line 18)"):
+        assert part in result.stderr
+
+
+def test_explanation_says_what_it_must():
+    text = explain(hand_made_plan())
+    for part in (
+        "gross-revenue: total cost 11.8 (weighted)",
+        "kept until t2: merged with the change of summary at t2",
+        "reads summary_t1 (from t1)",
+        "2 rows, 64 B, cost 9; IM1",
+        "IM1 (final_of_state)",
+        "recomputing everything",
+        "returns has no key",
+        "stopped: no more firings",
+    ):
+        assert part in text
+    lines = text.splitlines()
+    bars = [next(line for line in lines if line.startswith(f"  {p} ")).count("█") for p in ("t1", "t2")]
+    assert bars == [7, 40], "bars are as long as the cost"
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_json_of_a_plan_is_finite():
+    assert json.loads(json.dumps(to_json(hand_made_plan()), allow_nan=False))["baselines"]["OJV"] is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (9, "9"), (11.8, "11.8"), (0.01234, "0.0123"), (99.97, "100"), (1234, "1,234"), (4.56e6, "4.56 M"), (999_999, "1 M"), (2.5e13, "25 T"), (math.inf, "∞")],
+)  # fmt: skip
+def test_numbers(value: float, text: str):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.345e9, "2.35 GB")])
+def test_sizes(value: float, text: str):
+    assert size(value) == text

@@ -1,0 +1,264 @@
+"""Costs: monotone in rows, fixed costs where Spark has them, tuples under the unit model."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tempura.algebra import (
+    Affected,
+    Aggregate,
+    AggregateCall,
+    AggregateState,
+    AntiJoin,
+    Empty,
+    Expand,
+    Filter,
+    FinalState,
+    FullOuterJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    MergeState,
+    Minus,
+    Op,
+    Output,
+    Plus,
+    Project,
+    Read,
+    Replicate,
+    Scan,
+    SemiJoin,
+    SortKey,
+    TopK,
+    Values,
+    Window,
+    WindowCall,
+)
+from tempura.catalog import ColumnStatistics, Table
+from tempura.errors import JobError, PlanError
+from tempura.estimate import DEFAULT, CostModel, Profile, Shape, SparkCost, Stats, UnitCost, derive, table_stats
+from tempura.estimate.cost import WORK, partial_rows
+from tempura.expr import TRUE, col, parse
+from tempura.schema import NO_KEYS, Column
+from tempura.timeline import Timeline
+
+TIMELINE = Timeline.warehouse([1.0])
+SPARK: CostModel = SparkCost()
+UNIT: CostModel = UnitCost()
+SUM = (AggregateCall(Column("total", "double"), "sum", col("price")),)
+COLLECT = (AggregateCall(Column("all", "array<int>"), "collect_list", col("price")),)
+COUNT_DISTINCT = (AggregateCall(Column("n", "bigint"), "count", col("price"), distinct=True),)
+ON = parse("o_id = r_id")
+
+
+def sales(rows: float) -> Stats:
+    columns = (Column("o_id", "bigint"), Column("category", "string"), Column("price", "double"))
+    statistics = {"category": ColumnStatistics(distinct=20)}
+    return table_stats(Table("sales", columns, ("o_id",), {"t1": rows}, {}, statistics), TIMELINE, 0)
+
+
+def returns(rows: float) -> Stats:
+    return table_stats(
+        Table("returns", (Column("r_id", "bigint"), Column("cost", "double")), (), {"t1": rows}), TIMELINE, 0
+    )
+
+
+def cost(model: CostModel, op: Op, *inputs: Stats, shape: Shape = Shape()) -> float:  # noqa: B008
+    return model.work(op, inputs, derive(op, inputs, []), shape)
+
+
+UNARY: list[Op] = [
+    Filter(0, parse("price > 3")),
+    Project(0, (Output(Column("o_id"), col("o_id")), Output(Column("y"), parse("price + 1")))),
+    Expand(0, ("category",), (frozenset({"category"}), frozenset()), "tag"),
+    Replicate(0, col("price")),
+    Aggregate(0, ("category",), SUM),
+    Aggregate(0, (), SUM),
+    AggregateState(0, ("category",), SUM),
+    MergeState((0,), ("category",), SUM),
+    FinalState(0, ("category",), SUM),
+    Affected(0, ("category",)),
+    Window(0, ("category",), (WindowCall(Column("n", "int"), parse("row_number() over ()")),)),
+    TopK(0, (SortKey("price"),), 10, 0),
+    TopK(0, (SortKey("price"),), None, 5),
+]
+BINARY: list[Op] = [
+    *(kind(0, 1, on) for kind in (InnerJoin, LeftOuterJoin, FullOuterJoin, SemiJoin, AntiJoin) for on in (ON, parse("price < cost"), TRUE)),
+    Plus((0, 1)),
+    Minus(0, 1),
+]  # fmt: skip
+
+
+def test_every_operator_has_work():
+    kinds = {kind for kind in Op.__subclasses__() if kind.__module__.startswith("tempura.algebra")}
+    assert kinds == set(WORK)
+    tried = {type(op) for op in (*UNARY, *BINARY)} | {Scan, Read, Values, Empty}
+    assert tried == kinds
+
+
+def test_leaves_cost_what_they_read():
+    stats = sales(1e6)
+    scan = Scan("sales", (), ())
+    read = Read("s", (), False, NO_KEYS)
+    assert SPARK.work(scan, [], stats, Shape()) == SPARK.scan(stats) > 0
+    assert SPARK.work(read, [], stats, Shape()) == SPARK.load(stats) > 0
+    assert cost(SPARK, Empty((Column("x", "int"),))) == 0
+    assert cost(SPARK, Values((Column("x", "int"),), ((parse("1"),),))) > 0
+
+
+def test_an_operator_without_a_cost_is_named():
+    class Sample(Op):
+        share: float
+
+    with pytest.raises(PlanError, match="Sample"):
+        SPARK.work(Sample(0.5), [], sales(1), Shape())
+
+
+@given(st.floats(0, 1e10), st.floats(0, 1e10), st.sampled_from(UNARY))
+def test_more_rows_never_cost_less(a: float, b: float, op: Op):
+    few, many = sorted((a, b))
+    low, high = cost(SPARK, op, sales(few)), cost(SPARK, op, sales(many))
+    assert 0 <= low <= high * (1 + 1e-9) < math.inf
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0, 1e6), st.sampled_from(BINARY), st.booleans())
+def test_more_rows_on_either_side_never_cost_less(a: float, b: float, other: float, op: Op, swap: bool):
+    few, many = (sales(n) for n in sorted((a, b)))
+    (low, high) = ((few, returns(other)), (many, returns(other)))
+    if swap:
+        low, high = (sales(other), returns(min(a, b))), (sales(other), returns(max(a, b)))
+    # With the same output, so that only the inputs differ: an anti-join's output shrinks as its right side grows.
+    output = derive(op, high, [])
+    cheap, dear = (SPARK.work(op, inputs, output, Shape()) for inputs in (low, high))
+    assert 0 <= cheap <= dear * (1 + 1e-9) < math.inf
+
+
+@given(st.floats(0, 1e10), st.floats(0, 1e10))
+def test_moving_and_keeping_more_never_costs_less(a: float, b: float):
+    few, many = (sales(n) for n in sorted((a, b)))
+    for price in (SPARK.scan, SPARK.load, SPARK.exchange, SPARK.broadcast):
+        assert 0 < price(few) <= price(many) * (1 + 1e-9) < math.inf
+    for partitioned in (True, False):
+        assert 0 < SPARK.save(few, partitioned) <= SPARK.save(many, partitioned) * (1 + 1e-9)
+
+
+def test_fixed_costs_decide_small_steps():
+    tiny = sales(10)
+    assert SPARK.job() == 0.3
+    assert DEFAULT.shuffle <= SPARK.exchange(tiny) < DEFAULT.shuffle * 1.01
+    assert SPARK.save(tiny, True) > SPARK.save(tiny, False)
+    assert SPARK.job() > 100 * cost(SPARK, Aggregate(0, ("category",), SUM), tiny)
+
+
+def test_without_keys_every_pair_is_compared():
+    big, other = sales(1e5), returns(1e4)
+    assert cost(SPARK, InnerJoin(0, 1, parse("price < cost")), big, other) >= 1e9 * DEFAULT.pair
+    assert cost(SPARK, InnerJoin(0, 1, ON), big, other) < 1
+
+
+def test_broadcast_saves_moving_the_large_side():
+    big, small = sales(1e7), returns(1e3)
+    join = InnerJoin(0, 1, ON)
+    shipped = cost(SPARK, join, big, small, shape=Shape(broadcast="right")) + SPARK.broadcast(small)
+    exchanged = cost(SPARK, join, big, small) + SPARK.exchange(big) + SPARK.exchange(small)
+    assert shipped < exchanged
+    assert cost(SPARK, join, big, small, shape=Shape(broadcast="left")) > cost(SPARK, join, big, small)
+
+
+def test_what_may_be_broadcast():
+    small, big = returns(1e3), returns(1e8)
+    assert SPARK.may_broadcast(InnerJoin(0, 1, ON), "left", small)
+    assert SPARK.may_broadcast(LeftOuterJoin(0, 1, ON), "right", small)
+    assert not SPARK.may_broadcast(InnerJoin(0, 1, ON), "right", big)
+    for kind in (LeftOuterJoin, SemiJoin, AntiJoin):
+        assert not SPARK.may_broadcast(kind(0, 1, ON), "left", small)
+    assert not SPARK.may_broadcast(FullOuterJoin(0, 1, ON), "right", small)
+    assert not SPARK.may_broadcast(Plus((0, 1)), "right", small)
+    roomy = SparkCost(Profile(broadcast_limit=1e12))
+    assert roomy.may_broadcast(InnerJoin(0, 1, ON), "right", big)
+
+
+def test_aggregates_ship_one_row_per_group_and_core():
+    stats = sales(1e6)
+    few, keys = Aggregate(0, ("category",), SUM), Aggregate(0, ("o_id",), SUM)
+    assert partial_rows(few, [stats], derive(few, [stats], [])) == pytest.approx(20 * DEFAULT.cores)
+    assert partial_rows(keys, [stats], derive(keys, [stats], [])) == pytest.approx(1e6)
+    shipped = SPARK.shipped(few, [stats], derive(few, [stats], []))
+    assert SPARK.exchange(shipped) < SPARK.exchange(stats) / 10
+    for calls in (COLLECT, COUNT_DISTINCT):
+        op = Aggregate(0, ("category",), calls)
+        assert partial_rows(op, [stats], derive(op, [stats], [])) == 1e6
+
+
+def test_a_vector_adds_up_to_the_work():
+    spark = SparkCost()
+    inputs = [sales(1e6), returns(1e5)]
+    op = InnerJoin(0, 1, ON)
+    output = derive(op, inputs, [])
+    vector = spark.vector(op, inputs, output)
+    assert vector.cpu > 0 and vector.memory > 0 and vector.io == vector.network == 0
+    assert sum(vector) == pytest.approx(spark.work(op, inputs, output))
+    assert vector.plus(vector) == tuple(2 * v for v in vector)
+    assert SparkCost(Profile(cpu=3.0, memory=0.0)).work(op, inputs, output) == pytest.approx(3 * vector.cpu)
+
+
+def test_a_profile_is_read_from_json(tmp_path):
+    changed = Profile(job=1.5, cores=8)
+    path = tmp_path / "profile.json"
+    path.write_text(changed.to_json(), encoding="utf-8")
+    assert Profile.load(path) == changed
+    assert Profile.from_json('{"job": 1.5, "cores": 8}') == changed
+    assert json.loads(changed.to_json())["job"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "not a JSON object"),
+        ('{"jobs": 1}', "no coefficient 'jobs'"),
+        ('{"job": -1}', "'job' is -1"),
+        ('{"job": "x"}', "'job' is 'x'"),
+        ('{"job": true}', "'job' is True"),
+        ('{"cores": 0}', "'cores' is 0"),
+    ],
+)
+def test_a_wrong_profile_is_an_error(text: str, message: str):
+    with pytest.raises(JobError, match=message):
+        Profile.from_json(text)
+
+
+# The unit model
+
+
+def test_the_unit_model_counts_the_tuples_of_the_running_example():
+    join, aggregate = LeftOuterJoin(0, 1, ON), Aggregate(0, ("category",), SUM)
+    assert cost(UNIT, join, sales(4), returns(1)) == 5
+    assert cost(UNIT, join, sales(3), returns(2)) == 5
+    assert UNIT.work(aggregate, [sales(4)], sales(2), Shape()) == 4
+    assert UNIT.work(AggregateState(0, ("category",), SUM), [sales(5)], sales(2), Shape()) == 5
+
+
+def test_the_unit_model_counts_only_what_is_new():
+    join = InnerJoin(0, 1, ON)
+    for new, expected in [((True, True), 10), ((True, False), 7), ((False, True), 3), ((False, False), 0)]:
+        assert cost(UNIT, join, sales(7), returns(3), shape=Shape(new=new)) == expected
+
+
+@pytest.mark.parametrize("op", [op for op in (*UNARY, *BINARY) if not isinstance(op, (Aggregate, AggregateState))])
+def test_the_unit_model_charges_nothing_else(op: Op):
+    inputs = [sales(7), returns(3)][: 1 if op in UNARY else 2]
+    joins = (InnerJoin, LeftOuterJoin, FullOuterJoin, SemiJoin, AntiJoin)
+    assert cost(UNIT, op, *inputs) == (10 if isinstance(op, joins) else 0)
+
+
+def test_in_the_unit_model_moving_and_keeping_is_free():
+    stats = sales(1e6)
+    assert UNIT.save(stats, True) == UNIT.load(stats) == UNIT.scan(stats) == UNIT.job() == 0
+    assert UNIT.exchange(stats) == UNIT.broadcast(stats) == 0
+    assert not UNIT.may_broadcast(InnerJoin(0, 1, ON), "right", stats)
+    assert UNIT.shipped(Aggregate(0, (), ()), [stats], stats) is stats

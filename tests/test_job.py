@@ -1,0 +1,260 @@
+"""The job file: what it may say, and how every mistake is reported with its line and a hint."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tempura.catalog import Catalog, Table
+from tempura.errors import JobError, JobProblems
+from tempura.job import Job, Objective, parse_methods
+from tempura.schema import Column
+from tempura.shapes import METHODS
+from tempura.timeline import MAIN, Point, Timeline
+
+GOOD = """\
+name: gross-revenue
+query: SELECT category, sum(price) AS gross FROM sales GROUP BY category
+tables:
+  sales:
+    columns: {o_id: string, category: String, price: 'decimal(7, 2) not null'}
+    key: [o_id]
+    arrives: {t1: 4, t2: 3}
+    retracts: {t2: 0.1}
+    statistics:
+      o_id: {distinct: 7, width: 8}
+      price: {min: 1, max: 1e3, nulls: 0.5}
+  category:
+    columns: {category: string, since: date}
+    key: category
+    static: 2
+    statistics: {since: {min: 1970-01-11, max: 2026-11-01}}
+timeline:
+  - {at: t1, price: 0.2}
+  - {at: t2, price: 1.0, deliver: true}
+"""
+
+
+def problems(text: str, folder: Path | str = ".") -> list[JobError]:
+    with pytest.raises(JobError) as caught:
+        Job.parse(text, folder)
+    error = caught.value
+    return list(error.problems) if isinstance(error, JobProblems) else [error]
+
+
+def only_problem(text: str, folder: Path | str = ".") -> JobError:
+    found = problems(text, folder)
+    assert len(found) == 1, [str(p) for p in found]
+    return found[0]
+
+
+def line_of(text: str, part: str) -> int:
+    return next(i for i, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def test_whole_job():
+    job = Job.parse(GOOD)
+    assert job.name == "gross-revenue"
+    assert list(job.queries) == [MAIN]
+    sales = job.catalog["sales"]
+    assert sales.columns == (
+        Column("o_id", "string", False),
+        Column("category", "string"),
+        Column("price", "decimal(7,2)", False),
+    )
+    assert (sales.key, sales.arrives, sales.retracts) == (("o_id",), {"t1": 4, "t2": 3}, {"t2": 0.1})
+    assert sales.statistics["price"].greatest == 1000.0
+    assert sales.statistics["price"].null_share == 0.5
+    dimension = job.catalog["category"]
+    assert dimension.arrives == {"t1": 2}
+    assert dimension.statistics["since"].least == 10.0
+    assert job.timeline == Timeline((Point("t1", 0.2), Point("t2", 1.0, (MAIN,))))
+    assert (job.objective, job.methods, job.policy, job.state_budget) == (Objective("weighted"), METHODS, "auto", None)
+
+
+def test_load_reads_query_beside_the_job():
+    job = Job.load(Path(__file__).parent.parent / "examples/sales/job.yaml")
+    assert "LEFT OUTER JOIN" in job.queries[MAIN]
+    assert job.timeline.points[0].price == 0.2
+
+
+def test_several_queries(tmp_path: Path):
+    (tmp_path / "a.sql").write_text("select 1 as x")
+    text = GOOD.replace(
+        "query: SELECT category, sum(price) AS gross FROM sales GROUP BY category",
+        "queries: {a: a.sql, b: select 2 as y, c: select 3 as z}",
+    ).replace("price: 0.2}", "price: 0.2, deliver: [a, c]}")
+    job = Job.parse(text, tmp_path)
+    assert job.queries["a"] == "select 1 as x"
+    assert [p.deliver for p in job.timeline.points] == [("a", "c"), ("a", "b", "c")]
+    one = Job.parse(text.replace("[a, c]", "b"), tmp_path)
+    assert one.timeline.points[0].deliver == ("b",)
+
+
+def test_python_takes_the_same_shapes():
+    tables = {"sales": {"columns": {"o_id": "string"}, "key": ["o_id"], "arrives": {"t1": 4}}}
+    shaped = Job(query="select * from sales", tables=tables, timeline=[{"at": "t1", "deliver": True}])
+    catalog = Catalog(Table("sales", (Column("o_id", "string", False),), ("o_id",), {"t1": 4}))
+    built = Job(query="select * from sales", tables=catalog, timeline=Timeline((Point("t1", 1.0, (MAIN,)),)))
+    assert shaped.catalog["sales"] == built.catalog["sales"]
+    assert (shaped.timeline, shaped.queries) == (built.timeline, built.queries)
+    cheaper = dataclasses.replace(built, objective=Objective("latest-first"), methods=("IM1",))
+    assert (cheaper.objective.kind, cheaper.methods, cheaper.catalog) == ("latest-first", ("IM1",), built.catalog)
+
+
+def test_python_objects_are_checked_too():
+    catalog = Catalog(Table("sales", (Column("o_id", "string"),), (), {"t9": 4}))
+    with pytest.raises(JobError, match="no point of the timeline"):
+        Job(query="select * from sales", tables=catalog, timeline=Timeline.refresh())
+    with pytest.raises(JobError, match="no query of the job"):
+        Job(queries={"a": "select 1 as x"}, tables=Catalog(), timeline=Timeline((Point("t1", 1.0, ("a", "b")),)))
+
+
+@pytest.mark.parametrize(
+    ("given", "objective"),
+    [
+        ("weighted", Objective("weighted")),
+        ("latest-first", Objective("latest-first")),
+        ("{last-run-at-most: 2.5}", Objective("last-run-at-most", 2.5)),
+    ],
+)
+def test_objectives(given: str, objective: Objective):
+    assert Job.parse(GOOD + f"objective: {given}\n").objective == objective
+
+
+def test_objective_on_the_command_line():
+    assert Objective.parse("last-run-at-most:2.5") == Objective("last-run-at-most", 2.5)
+    assert str(Objective.parse("last-run-at-most=2.5")) == "last-run-at-most: 2.5"
+
+
+def test_methods_by_other_spellings():
+    assert parse_methods("IM-2, im1") == ("IM1", "IM2")
+    assert parse_methods(["all"]) == METHODS
+
+
+@pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("500 MB", 5e8), ("2GiB", 2 * 1024**3), ("1.5 kB", 1500)])
+def test_state_budget(text: str, size: float):
+    assert Job.parse(GOOD + f"state_budget: {text}\n").state_budget == size
+
+
+def test_times_of_day_stay_texts():
+    text = (
+        GOOD.replace("t1: 4, t2: 3", "09:30: 4, 14:00: 3")
+        .replace("{t2: 0.1}", "{14:00: 0.1}")
+        .replace("at: t1", "at: 09:30")
+        .replace("at: t2", "at: 14:00")
+    )
+    job = Job.parse(text)
+    assert [p.name for p in job.timeline.points] == ["09:30", "14:00"]
+    assert job.catalog["sales"].arrives == {"09:30": 4, "14:00": 3}
+
+
+# One mistake each: what is replaced by what, a part of the message, a part of the hint, and a part of the line it is reported at.
+MISTAKES = {
+    "unknown key": ("policy", "polcy: auto\n", "unknown key `polcy`", "did you mean `policy`?", "polcy"),
+    "unknown key of a table": ("    key: [o_id]", "    keys: [o_id]", "table 'sales': unknown key `keys`", "did you mean `key`?", "keys:"),
+    "unknown key of a point": ("price: 0.2", "prize: 0.2", "unknown key `prize`", "did you mean `price`?", "prize"),
+    "unknown key of statistics": ("width: 8", "wdth: 8", "unknown key `wdth`", "did you mean `width`?", "wdth"),
+    "wrong type": ("price: 0.2", "price: cheap", "`price` is 'cheap'", "give a number", "cheap"),
+    "true is no number": ("price: 0.2", "price: true", "`price` is True", "give a number", "price: true"),
+    "table that is no mapping": ("  category:\n", "  extra: 5\n  category:\n", "table 'extra'", "mapping", "extra"),
+    "unknown column type": ("category: String", "category: strng", "'strng' is not a Spark SQL type", "CREATE TABLE", "strng"),
+    "key that is no column": ("key: [o_id]", "key: [oid]", "no column 'oid'", "did you mean `o_id`?", "key: [oid]"),
+    "statistics of no column": ("      price: {", "      prize: {", "no column 'prize'", "did you mean `price`?", "prize"),
+    "statistics against the key": ("distinct: 7", "distinct: 5", "5 distinct values for 7 rows", "correct the statistics", "distinct: 5"),
+    "nulls in the key": ("width: 8", "nulls: 0.5", "said to hold NULLs", "never NULL", "nulls: 0.5"),
+    "share above one": ("{t2: 0.1}", "{t2: 10}", "`t2` is 10", "between 0 and 1", "{t2: 10}"),
+    "negative rows": ("t2: 3}", "t2: -3}", "`t2` is -3", "zero or more", "t2: -3"),
+    "unknown point": ("t2: 3}", "t3: 3}", "arrives at 't3', which is no point of the timeline", "known: t1, t2", "t3: 3"),
+    "unknown point of retractions": ("{t2: 0.1}", "{t3: 0.1}", "retracts at 't3'", "known: t1, t2", "t3: 0.1"),
+    "retraction before arrival": ("{t2: 0.1}", "{t1: 0.1}", "retracts at the first point", "later point", "t1: 0.1"),
+    "time twice": ("at: t2", "at: t1", "'t1' appears twice", "its own name", "price: 1.0"),
+    "nothing delivered": (", deliver: true", "", "no point of the timeline delivers", "deliver: true", "timeline:"),
+    "unknown query delivered": ("deliver: true", "deliver: [result, reslt]", "delivers 'reslt'", "did you mean `result`?", "reslt"),
+    "negative price": ("price: 0.2", "price: -0.2", "the price is -0.2, below zero", "zero or more", "price: -0.2"),
+    "unknown method": ("methods", "methods: [IM1, IM3]\n", "unknown method 'IM3'", "did you mean `IM", "IM3"),
+    "no method": ("methods", "methods: []\n", "no method is named", "policy: full", "methods"),
+    "unknown policy": ("policy", "policy: strickt\n", "unknown policy 'strickt'", "did you mean `strict`?", "strickt"),
+    "unknown objective": ("objective", "objective: weigthed\n", "unknown objective 'weigthed'", "did you mean `weighted`?", "weigthed"),
+    "objective without its limit": ("objective", "objective: {last-run-at-most: soon}\n", "'soon'", "zero or more", "soon"),
+    "unreadable size": ("budget", "state_budget: lots\n", "'lots' is not a size", "500 MB", "lots"),
+    "missing query file": ("query: SELECT category, sum(price) AS gross FROM sales GROUP BY category", "query: missing.sql", "'missing.sql' is missing", "beside the job", "missing.sql"),
+    "no query": ("query: SELECT category, sum(price) AS gross FROM sales GROUP BY category\n", "", "no query", "query: file.sql", "name:"),
+    "no rows": ("    static: 2\n", "", "either `arrives` or `static`", "static: rows", "  category:"),
+    "foreign key to nothing": ("    static: 2\n", "    static: 2\n    foreign_keys: [{columns: category, table: kinds, to: [id]}]\n", "'kinds'", "known: ", "kinds"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake_is_reported_with_line_and_hint(name: str):
+    old, new, message, hint, where = MISTAKES[name]
+    text = GOOD.replace(old, new, 1) if old in GOOD else GOOD + new
+    assert text != GOOD
+    problem = only_problem(text)
+    assert message in problem.message
+    assert hint in problem.hint
+    assert problem.line == line_of(text, where), str(problem)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "good"),
+    [
+        ("14:00", "09:30", False),
+        ("9:30", "14:00", True),
+        ("2026-11-02", "2026-11-01", False),
+        ("2026-11-01T22:00", "2026-11-02T02:00", True),
+        ("evening", "afternoon", True),
+        ("t2", "t1", True),
+    ],
+)
+def test_times_must_increase(first: str, second: str, good: bool):
+    text = "\n".join(
+        [
+            "query: select 1 as x",
+            "tables: {s: {columns: {x: int}, static: 4}}",
+            "timeline:",
+            f"  - {{at: {first}}}",
+            f"  - {{at: {second}, deliver: true}}",
+        ]
+    )
+    if good:
+        assert [p.name for p in Job.parse(text).timeline.points] == [first, second]
+    else:
+        problem = only_problem(text)
+        assert "out of order" in problem.message
+        assert problem.line == 5
+
+
+def test_all_mistakes_are_reported_together():
+    text = GOOD.replace("price: 0.2", "price: -1").replace("t2: 3}", "t7: 3}").replace("name:", "nam:")
+    text = text.replace("category: String", "category: strng") + "methods: [IM9]\n"
+    found = problems(text)
+    assert [p.line for p in found] == sorted(p.line or 0 for p in found)
+    said = " ".join(p.message for p in found)
+    for part in ("`nam`", "'strng'", "below zero", "'IM9'"):
+        assert part in said
+    with pytest.raises(JobError, match=rf"has {len(found)} problems"):
+        Job.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1", "not YAML"),
+        ("- 1\n- 2", "not a mapping"),
+        ("", "not a mapping"),
+        ("name: a\nname: b", "appears twice"),
+        ("a: &x [*x]", "refers to itself"),
+    ],
+)
+def test_what_is_no_job_at_all(text: str, message: str):
+    with pytest.raises(JobError, match=message) as caught:
+        Job.parse(text)
+    assert caught.value.hint
+
+
+def test_missing_file():
+    with pytest.raises(JobError, match="cannot read the job file"):
+        Job.load("nowhere/job.yaml")
