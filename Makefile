@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-UV_VERSION := 0.13.7
+UV_VERSION = $(shell sed -n "s/^uv==\([^ ]*\).*/\1/p" requirements.lock)
 ARGS ?=
 
 .DEFAULT_GOAL := help

@@ -22,7 +22,9 @@ def duck_type(spark_type: str) -> str:
     return sqlglot.exp.DataType.build(spark_type, dialect="spark").sql(dialect="duckdb")
 
 
-def register(connection: duckdb.DuckDBPyConnection, name: str, schema: Schema, rows: Bag, weighted: bool = False) -> None:
+def register(
+    connection: duckdb.DuckDBPyConnection, name: str, schema: Schema, rows: Bag, weighted: bool = False
+) -> None:
     """Makes a bag a table; a weighted one is left unconsolidated: every third row comes in two parts, and rows that cancel are added."""
     columns = [f'"{c.name}" {duck_type(c.type)}' for c in schema] + ([f"{WEIGHT} BIGINT"] if weighted else [])
     connection.execute(f'CREATE OR REPLACE TABLE "{name}" ({", ".join(columns)})')
@@ -41,8 +43,10 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, schema: Schema, r
         gone = (*row[:-1], None)
         given += [(*gone, 1), (*gone, -1)]
     if given:
-        marks = ", ".join("?" for _ in given[0])
-        connection.executemany(f'INSERT INTO "{name}" VALUES ({marks})', [list(g) for g in given])
+        marks = "(" + ", ".join("?" for _ in given[0]) + ")"
+        connection.execute(
+            f'INSERT INTO "{name}" VALUES {", ".join(marks for _ in given)}', [v for g in given for v in g]
+        )
 
 
 def register_all(connection: duckdb.DuckDBPyConnection, tree: Op, tables: Mapping[str, Bag]) -> None:

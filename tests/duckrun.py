@@ -150,14 +150,15 @@ def definition_sql(definition: Op) -> str:
 def _against_batch(
     report: RunReport, connection: duckdb.DuckDBPyConnection, run: Run, step: Step, batch: Mapping[str, str]
 ) -> list[Mismatch]:
-    run_batch(connection, EXPECTED, query_of(step, batch), run.point)
+    text = query_of(step, batch)
+    run_batch(connection, EXPECTED, text, run.point)
     mine, theirs = _columns(connection, step.name), _columns(connection, EXPECTED)
     for (name, kind), (_, expected) in zip(mine, theirs, strict=False):
         if kind != expected:
             report.type_differences.append(
                 f"{step.name} at {run.point}: {name} is {kind}, in the batch query {expected}"
             )
-    return _difference(connection, run, step, "batch")
+    return _difference(connection, run, step, "batch", given_names(text))
 
 
 def query_of(step: Step, batch: Mapping[str, str]) -> str:
@@ -215,12 +216,26 @@ def completed(query: exp.Expression, connection: duckdb.DuckDBPyConnection) -> e
     return query
 
 
-def _difference(connection: duckdb.DuckDBPyConnection, run: Run, step: Step, against: str) -> list[Mismatch]:
+def given_names(text: str) -> list[bool] | None:
+    """For each column of a query, whether the user named it: each engine has its own names for the others. None if `*` hides that."""
+    query = sqlglot.parse_one(text, dialect="spark")
+    assert isinstance(query, exp.Query)
+    if any(s.is_star for s in query.selects):
+        return None
+    return [isinstance(s, exp.Alias | exp.Column) for s in query.selects]
+
+
+def _difference(
+    connection: duckdb.DuckDBPyConnection, run: Run, step: Step, against: str, named: list[bool] | None = None
+) -> list[Mismatch]:
     """What the table of a step has more or less of than the table `expected`."""
     mine, theirs = _columns(connection, step.name), _columns(connection, EXPECTED)
     weighted = [step.weighted and step.kind == "state", any(name == WEIGHT for name, _ in theirs)]
     found = [[n for n, _ in columns if n != WEIGHT] for columns in (mine, theirs)]
-    if [n.lower() for n in found[0]] != [n.lower() for n in found[1]]:
+    named = named or [True] * len(found[1])
+    if len(found[0]) != len(found[1]) or any(
+        a.lower() != b.lower() for a, b, by_user in zip(*found, named, strict=True) if by_user
+    ):
         return [Mismatch(run.point, step.name, against, f"its columns are {found[0]}, expected {found[1]}")]
     if weighted[0] != any(name == WEIGHT for name, _ in mine):
         return [

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from tempura import optimizer
 from tempura.cli import app
 from tempura.errors import PlanError
 from tempura.explain import explain, number, size, to_json
@@ -33,8 +32,10 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, Any]]]
             raise PlanError(f"there is no view {view!r}", hint="see --memo")
         return "summary[t2] is known by merge_state"
 
-    texts = SimpleNamespace(plan=plan, memo_text=lambda job: f"memo of {job.name}", trace_text=lambda job: f"trace of {job.name}", why_text=why)  # fmt: skip
-    monkeypatch.setitem(sys.modules, "tempura.optimizer", texts)  # type: ignore[arg-type]
+    monkeypatch.setattr(optimizer, "plan", plan)
+    monkeypatch.setattr(optimizer, "memo_text", lambda job: f"memo of {job.name}")
+    monkeypatch.setattr(optimizer, "trace_text", lambda job: f"trace of {job.name}")
+    monkeypatch.setattr(optimizer, "why_text", why)
     return calls
 
 
@@ -55,7 +56,7 @@ def test_explanation(planned: list[Any]):
     assert result.exit_code == 0
     assert result.output == explain(hand_made_plan()) + "\n"
     assert planned[0][0].name == "gross-revenue"
-    assert planned[0][1] == {}
+    assert planned[0][1] == {"cost": "spark"}
 
 
 def test_options_change_the_job(planned: list[Any]):
@@ -66,7 +67,7 @@ def test_options_change_the_job(planned: list[Any]):
     job, options = planned[0]
     assert job.methods == ("IM1", "IM2")
     assert (job.objective.kind, job.objective.limit) == ("last-run-at-most", 2.5)
-    assert options == {"cost_model": "unit"}
+    assert options == {"cost": "unit"}
 
 
 @pytest.mark.usefixtures("planned")

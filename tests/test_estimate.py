@@ -293,6 +293,65 @@ def test_a_table_joined_with_itself_is_not_bounded_by_its_rows():
     assert pairs.groups(("o_cust", "p_cust")) > 5_000
 
 
+@pytest.mark.parametrize(("values", "new_share"), [(60_000, 1.0), (30_000, None), (20, 0.0)])
+def test_what_a_delta_brings_that_was_not_there(values: float, new_share: float | None):
+    """The flips of outer joins and the delta of DISTINCT: keys of the delta without those of the snapshot before it."""
+    table = Table(
+        "r", (Column("k", "bigint"),), (), {"t1": 40_000, "t2": 20_000}, {}, {"k": ColumnStatistics(distinct=values)}
+    )
+    old, delta, new = (size(Affected(0, ("k",)), view) for view in views(table))
+    was = size(Project(0, (Output(Column("was", "bigint"), col("k")),)), old)
+    came = size(AntiJoin(0, 1, same_columns(["k"], ["was"])), delta, was)
+    assert came.rows == pytest.approx(new.rows - old.rows, rel=0.02, abs=1)
+    assert size(AntiJoin(0, 1, same_columns(["k"], ["was"])), new, was).rows == pytest.approx(
+        new.rows - old.rows, abs=1
+    )
+    assert size(SemiJoin(0, 1, same_columns(["k"], ["was"])), old, was).rows == pytest.approx(old.rows)
+    if new_share is not None:
+        assert came.rows == pytest.approx(new_share * delta.rows, abs=1)
+
+
+def test_sides_of_one_table_that_were_filtered_apart_are_independent():
+    table = orders()
+    old, delta, _ = views(table)
+    some = size(Filter(0, parse("amount > 5")), old)
+    was = size(Project(0, (Output(Column("was"), col("o_cust")),)), some)
+    found = size(SemiJoin(0, 1, parse("o_cust = was")), delta, was)
+    assert found.rows == pytest.approx(delta.rows * some.distinct("o_cust") / 50_000)
+
+
+def test_the_rows_of_affected_keys_are_those_of_the_delta_and_their_like():
+    _, delta, new = views(orders())
+    for column in ("o_id", "o_cust"):
+        keys = size(Affected(0, (column,)), delta)
+        keys = size(Project(0, (Output(Column("k"), col(column)),)), keys)
+        again = size(SemiJoin(0, 1, parse(f"{column} = k")), new, keys)
+        assert again.rows == pytest.approx(new.rows * delta.distinct(column) / new.distinct(column))
+    assert again.rows > 0.9 * new.rows
+
+
+def test_the_signed_terms_of_an_outer_join_delta_add_up():
+    left, d_left, new_left = views(orders())
+    right, d_right, new_right = views(returns())
+    on = parse("o_id = r_order")
+    outer = LeftOuterJoin(0, 1, on)
+    was = size(Project(0, (Output(Column("was"), col("r_order")),)), right)
+    keys = size(AntiJoin(0, 1, parse("r_order = was")), size(Affected(0, ("r_order",)), d_right), was)
+    flips = size(SemiJoin(0, 1, on), new_left, keys)
+    terms = size(outer, d_left, right).rows + size(InnerJoin(0, 1, on), new_left, d_right).rows - flips.rows
+    after = size(outer, new_left, new_right).rows
+    assert size(outer, left, right).rows + terms == pytest.approx(after, rel=1e-3)
+    assert flips.rows == pytest.approx(new_right.distinct("r_order") - right.distinct("r_order"), rel=0.02)
+
+
+def test_small_tables_stay_small_in_unions():
+    table = Table("t", (Column("k", "int"),), ("k",), {"t1": 4, "t2": 3})
+    old, delta, new = views(table)
+    both = size(Plus((0, 1)), old, delta)
+    assert both.columns["k"] == new.columns["k"]
+    assert both.columns["#t"] == new.columns["#t"]
+
+
 # Other operators
 
 
@@ -339,6 +398,9 @@ def test_top_k_window_expand_and_constants():
     assert expanded.rows == 3 * o.rows
     assert expanded.nulls("o_day") == pytest.approx(2 / 3)
     assert expanded.distinct("tag") == 3
+    assert expanded.unique == ("o_id", "tag")
+    by_key = size(Expand(0, ("o_id",), (frozenset({"o_id"}), frozenset()), "tag"), o)
+    assert by_key.unique is None
     assert size(Values((Column("x", "int"),), ((parse("1"),), (parse("2"),)))).rows == 2
     assert size(Empty((Column("x", "int"),))).rows == 0
 

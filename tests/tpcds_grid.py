@@ -121,7 +121,7 @@ def run_cell(cell: Cell, sf: float, points: int = 2, limit: float = 300.0, threa
     connection = connection_for(sf, cell.pattern, points, threads)
     try:
         with time_limit(limit, connection):
-            job = job_of(cell, sf, points)
+            job = job_of(cell, sf, points, virtual=True)
             begun = time.perf_counter()
             plan = tempura.plan(job, methods=method_names(cell.methods))  # type: ignore[attr-defined]
             record |= {

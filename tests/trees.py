@@ -8,10 +8,34 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from tempura.algebra import (
-    Affected, Aggregate, AggregateCall, AggregateState, AntiJoin, Empty, Expand, Filter, FinalState, FullOuterJoin, InnerJoin,
-    LeftOuterJoin, MergeState, Minus, Op, Output, Plus, Project, Read, Replicate, SemiJoin, SortKey, TopK, Values, Window, WindowCall,
+    Affected,
+    Aggregate,
+    AggregateCall,
+    AggregateState,
+    AntiJoin,
+    Empty,
+    Expand,
+    Filter,
+    FinalState,
+    FullOuterJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    MergeState,
+    Minus,
+    Op,
+    Output,
+    Plus,
+    Project,
+    Read,
+    Replicate,
+    SemiJoin,
+    SortKey,
+    TopK,
+    Values,
+    Window,
+    WindowCall,
 )  # fmt: skip
-from tempura.expr import TRUE, Expr, col, parse
+from tempura.expr import TRUE, Expr, parse
 from tempura.reference import Bag, bag
 from tempura.schema import NO_KEYS, Column, Schema
 
@@ -20,7 +44,10 @@ RIGHT: Schema = (Column("c", "int"), Column("e", "int"), Column("f", "double"))
 
 _ints = st.one_of(st.none(), st.integers(0, 3))
 _left_rows = st.tuples(
-    _ints, _ints, st.sampled_from([None, "x", "y", "xy"]), st.sampled_from([None, Decimal("0.50"), Decimal("1.25"), Decimal("-3.00")])
+    _ints,
+    _ints,
+    st.sampled_from([None, "x", "y", "xy"]),
+    st.sampled_from([None, Decimal("0.50"), Decimal("1.25"), Decimal("-3.00")]),
 )
 _right_rows = st.tuples(_ints, _ints, st.sampled_from([None, 0.5, 2.0, -1.0]))
 
@@ -49,7 +76,9 @@ def output(name: str, text: str, kind: str = "unknown") -> Output:
     return Output(Column(name, kind), parse(text))
 
 
-def call(name: str, function: str, argument: str | None, kind: str = "unknown", *, distinct: bool = False, where: Expr = TRUE) -> AggregateCall:
+def call(
+    name: str, function: str, argument: str | None, kind: str = "unknown", *, distinct: bool = False, where: Expr = TRUE
+) -> AggregateCall:
     return AggregateCall(Column(name, kind), function, None if argument is None else parse(argument), distinct, where)
 
 
@@ -66,7 +95,7 @@ SUMS = (
     call("sb", "sum", "b", "bigint"),
     call("sd", "sum", "d", "decimal(17,2)"),
     call("ab", "avg", "b", "double"),
-    call("ad", "avg", "d", "decimal(11,6)"),
+    call("ad", "avg", "d", "double"),
     call("fd", "sum", "d", "decimal(17,2)", where=parse("b > 1")),
     call("fn", "count", None, "bigint", where=parse("b > 1")),
 )
@@ -84,76 +113,76 @@ OVER_RIGHT = (call("sf", "sum", "f", "double"), call("af", "avg", "f", "double")
 Make = Callable[[Op, Op], Op]
 
 LINEAR: dict[str, Make] = {
-    "filter": lambda l, r: Filter(l, parse("a > 1 or s like 'x%'")),
-    "project": lambda l, r: Project(l, (output("u", "a + coalesce(b, 10)"), output("v", "case when s is null then d else -d end"))),
-    "project twice": lambda l, r: Filter(Project(Project(l, (output("u", "a + 1"),)), (output("w", "u * u"), output("u", "u"))), parse("w > 2")),
-    "constant": lambda l, r: Project(l, (output("k", "1"), output("a", "a"))),
-    "no columns": lambda l, r: Project(l, ()),
-    "expand": lambda l, r: Expand(l, ("a", "s"), (frozenset(["a", "s"]), frozenset(["a"]), frozenset(), frozenset(["a"])), "tag"),
-    "replicate": lambda l, r: Replicate(l, parse("coalesce(a, 2)")),
-    "inner join": lambda l, r: InnerJoin(l, r, ON),
-    "null-safe join": lambda l, r: InnerJoin(Filter(l, parse("b > 0")), Project(Filter(r, parse("e > 0")), (output("c", "c + 0"), output("e", "e"), output("f", "f"))), SAFE),
-    "cross join": lambda l, r: InnerJoin(l, r, TRUE),
-    "bushy join": lambda l, r: InnerJoin(l, InnerJoin(r, Project(l, (output("a2", "a"), output("s2", "s"))), parse("c = a2")), ON),
-    "self join": lambda l, r: InnerJoin(Filter(l, parse("a > 0")), Project(Filter(l, parse("a > 0")), (output("a2", "a"),)), parse("a = a2")),
-    "union": lambda l, r: Plus((Project(l, (output("x", "a"), output("y", "b"))), Project(r, (output("x", "c"), output("y", "e"))))),
-    "minus": lambda l, r: Minus(Plus((l, l)), Filter(l, parse("a = 1"))),
-    "minus of joins": lambda l, r: Minus(InnerJoin(l, r, ON), InnerJoin(Filter(l, parse("b = 1")), r, ON)),
-    "constants united": lambda l, r: Plus((Project(l, (output("x", "a"),)), Values((Column("x", "int"),), ((parse("1"),), (parse("null"),))), Empty((Column("x", "int"),)))),
+    "filter": lambda x, y: Filter(x, parse("a > 1 or s like 'x%'")),
+    "project": lambda x, y: Project(x, (output("u", "a + coalesce(b, 10)"), output("v", "case when s is null then d else -d end"))),
+    "project twice": lambda x, y: Filter(Project(Project(x, (output("u", "a + 1"),)), (output("w", "u * u"), output("u", "u"))), parse("w > 2")),
+    "constant": lambda x, y: Project(x, (output("k", "1"), output("a", "a"))),
+    "no columns": lambda x, y: Project(x, ()),
+    "expand": lambda x, y: Expand(x, ("a", "s"), (frozenset(["a", "s"]), frozenset(["a"]), frozenset(), frozenset(["a"])), "tag"),
+    "replicate": lambda x, y: Replicate(x, parse("coalesce(a, 2)")),
+    "inner join": lambda x, y: InnerJoin(x, y, ON),
+    "null-safe join": lambda x, y: InnerJoin(Filter(x, parse("b > 0")), Project(Filter(y, parse("e > 0")), (output("c", "c + 0"), output("e", "e"), output("f", "f"))), SAFE),
+    "cross join": lambda x, y: InnerJoin(x, y, TRUE),
+    "bushy join": lambda x, y: InnerJoin(x, InnerJoin(y, Project(x, (output("a2", "a"), output("s2", "s"))), parse("c = a2")), ON),
+    "self join": lambda x, y: InnerJoin(Filter(x, parse("a > 0")), Project(Filter(x, parse("a > 0")), (output("a2", "a"),)), parse("a = a2")),
+    "union": lambda x, y: Plus((Project(x, (output("x", "a"), output("y", "b"))), Project(y, (output("x", "c"), output("y", "e"))))),
+    "minus": lambda x, y: Minus(Plus((x, x)), Filter(x, parse("a = 1"))),
+    "minus of joins": lambda x, y: Minus(InnerJoin(x, y, ON), InnerJoin(Filter(x, parse("b = 1")), y, ON)),
+    "constants united": lambda x, y: Plus((Project(x, (output("x", "a"),)), Values((Column("x", "int"),), ((parse("1"),), (parse("null"),))), Empty((Column("x", "int"),)))),
 }  # fmt: skip
 """Operators that are defined on any weights."""
 
 PRESENT: dict[str, Make] = {
-    "semi join": lambda l, r: SemiJoin(l, r, ON),
-    "semi join null-safe": lambda l, r: SemiJoin(l, Filter(r, parse("e > 0")), SAFE),
-    "anti join": lambda l, r: AntiJoin(l, r, ON),
-    "anti join null-safe": lambda l, r: AntiJoin(Filter(l, parse("b > 0")), Filter(r, parse("e > 0")), SAFE),
-    "semi join on anything": lambda l, r: SemiJoin(l, r, TRUE),
-    "left outer join": lambda l, r: LeftOuterJoin(Filter(l, parse("a > 0")), Filter(r, parse("e > 1")), ON),
-    "left outer join of computed": lambda l, r: LeftOuterJoin(l, Project(r, (output("c", "c"), output("one", "1"))), ON),
-    "left outer join null-safe": lambda l, r: LeftOuterJoin(l, r, SAFE),
-    "left outer join twice": lambda l, r: LeftOuterJoin(LeftOuterJoin(l, r, ON), Project(r, (output("c2", "c"), output("e2", "e"))), parse("b = c2")),
-    "full outer join": lambda l, r: FullOuterJoin(l, r, ON),
-    "full outer join of filtered": lambda l, r: FullOuterJoin(Filter(l, parse("b > 0")), Project(r, (output("c", "c"), output("one", "1"))), ON),
-    "distinct": lambda l, r: Aggregate(Project(l, (output("a", "a"), output("k", "'k'"))), ("a", "k"), ()),
-    "sums": lambda l, r: Aggregate(l, ("a", "s"), SUMS),
-    "sums of all": lambda l, r: Aggregate(l, (), SUMS),
-    "sums of floats": lambda l, r: Aggregate(r, ("c",), OVER_RIGHT),
-    "spreads": lambda l, r: Aggregate(l, ("a",), SPREADS),
-    "extremes": lambda l, r: Aggregate(l, ("a",), (*EXTREMES, *SUMS)),
-    "extremes of all": lambda l, r: Aggregate(l, (), EXTREMES),
-    "distinct calls": lambda l, r: Aggregate(l, ("a",), (*ONCE, *SUMS)),
-    "row-wise calls": lambda l, r: Aggregate(l, ("a",), (*ROWWISE, *SUMS)),
-    "by expression": lambda l, r: Aggregate(Project(l, (output("g", "coalesce(a, 0) + 1"), output("b", "b"))), ("g",), (call("n", "count", None), call("m", "max", "b"))),
-    "having": lambda l, r: Filter(Aggregate(l, ("a",), SUMS[:3]), parse("n > 1")),
-    "grouping sets": lambda l, r: Aggregate(Expand(l, ("a", "b"), (frozenset(["a", "b"]), frozenset(["a"]), frozenset()), "tag"), ("a", "b", "tag"), (call("n", "count", None),)),
-    "scalar": lambda l, r: InnerJoin(l, Aggregate(TopK(Project(r, (output("e", "e"),)), (SortKey("e"),), 1, 0), (), (call("one", "single_value", "e", "int"),)), parse("a >= one")),
-    "ranks": lambda l, r: Window(l, ("a",), (
+    "semi join": lambda x, y: SemiJoin(x, y, ON),
+    "semi join null-safe": lambda x, y: SemiJoin(x, Filter(y, parse("e > 0")), SAFE),
+    "anti join": lambda x, y: AntiJoin(x, y, ON),
+    "anti join null-safe": lambda x, y: AntiJoin(Filter(x, parse("b > 0")), Filter(y, parse("e > 0")), SAFE),
+    "semi join on anything": lambda x, y: SemiJoin(x, y, TRUE),
+    "left outer join": lambda x, y: LeftOuterJoin(Filter(x, parse("a > 0")), Filter(y, parse("e > 1")), ON),
+    "left outer join of computed": lambda x, y: LeftOuterJoin(x, Project(y, (output("c", "c"), output("one", "1"))), ON),
+    "left outer join null-safe": lambda x, y: LeftOuterJoin(x, y, SAFE),
+    "left outer join twice": lambda x, y: LeftOuterJoin(LeftOuterJoin(x, y, ON), Project(y, (output("c2", "c"), output("e2", "e"))), parse("b = c2")),
+    "full outer join": lambda x, y: FullOuterJoin(x, y, ON),
+    "full outer join of filtered": lambda x, y: FullOuterJoin(Filter(x, parse("b > 0")), Project(y, (output("c", "c"), output("one", "1"))), ON),
+    "distinct": lambda x, y: Aggregate(Project(x, (output("a", "a"), output("k", "'k'"))), ("a", "k"), ()),
+    "sums": lambda x, y: Aggregate(x, ("a", "s"), SUMS),
+    "sums of all": lambda x, y: Aggregate(x, (), SUMS),
+    "sums of floats": lambda x, y: Aggregate(y, ("c",), OVER_RIGHT),
+    "spreads": lambda x, y: Aggregate(x, ("a",), SPREADS),
+    "extremes": lambda x, y: Aggregate(x, ("a",), (*EXTREMES, *SUMS)),
+    "extremes of all": lambda x, y: Aggregate(x, (), EXTREMES),
+    "distinct calls": lambda x, y: Aggregate(x, ("a",), (*ONCE, *SUMS)),
+    "row-wise calls": lambda x, y: Aggregate(x, ("a",), (*ROWWISE, *SUMS)),
+    "by expression": lambda x, y: Aggregate(Project(x, (output("g", "coalesce(a, 0) + 1"), output("b", "b"))), ("g",), (call("n", "count", None), call("m", "max", "b"))),
+    "having": lambda x, y: Filter(Aggregate(x, ("a",), SUMS[:3]), parse("n > 1")),
+    "grouping sets": lambda x, y: Aggregate(Expand(x, ("a", "b"), (frozenset(["a", "b"]), frozenset(["a"]), frozenset()), "tag"), ("a", "b", "tag"), (call("n", "count", None),)),
+    "scalar": lambda x, y: InnerJoin(x, Aggregate(TopK(Project(y, (output("e", "e"),)), (SortKey("e"),), 1, 0), (), (call("one", "single_value", "e", "int"),)), parse("a >= one")),
+    "ranks": lambda x, y: Window(x, ("a",), (
         WindowCall(Column("rk"), parse("rank() over (partition by a order by b desc)")),
         WindowCall(Column("dr"), parse("dense_rank() over (partition by a order by b desc nulls first)")),
         WindowCall(Column("rn"), parse("row_number() over (partition by a order by b, s, d)")),
         WindowCall(Column("lg"), parse("lag(b, 1, 7) over (partition by a order by b, s, d)")),
         WindowCall(Column("ld"), parse("lead(b) over (partition by a order by b, s, d)")))),
-    "frames": lambda l, r: Window(Filter(l, parse("b is not null")), ("a",), (
+    "frames": lambda x, y: Window(Filter(x, parse("b is not null")), ("a",), (
         WindowCall(Column("t"), parse("sum(b) over (partition by a)")),
         WindowCall(Column("c1"), parse("count(*) over (partition by a order by b)")),
         WindowCall(Column("m1"), parse("max(s) over (partition by a order by b)")),
         WindowCall(Column("v1"), parse("avg(b) over (partition by a order by b, s, d rows between 1 preceding and current row)")),
         WindowCall(Column("m2"), parse("min(b) over (partition by a order by b, s, d rows between unbounded preceding and 1 following)")),
         WindowCall(Column("share"), parse("b * 100 / sum(b) over (partition by a)")))),
-    "top": lambda l, r: TopK(l, (SortKey("b", True, False), SortKey("s")), 3, 1),
-    "top without limit": lambda l, r: TopK(Project(l, (output("b", "-b"), output("a", "a"))), (SortKey("b", True, True),), None, 2),
-    "top of nothing": lambda l, r: TopK(Plus((l, TopK(l, (SortKey("a"),), 2, 0))), (), 4, 0),
-    "affected": lambda l, r: Affected(l, ("a", "b")),
-    "final": lambda l, r: FinalState(AggregateState(l, ("a",), (*SUMS, *SPREADS, *EXTREMES)), ("a",), (*SUMS, *SPREADS, *EXTREMES)),
-    "final of all": lambda l, r: FinalState(AggregateState(l, (), (*SUMS, *SPREADS, *EXTREMES)), (), (*SUMS, *SPREADS, *EXTREMES)),
+    "top": lambda x, y: TopK(x, (SortKey("b", True, False), SortKey("s")), 3, 1),
+    "top without limit": lambda x, y: TopK(Project(x, (output("b", "-b"), output("a", "a"))), (SortKey("b", True, True),), None, 2),
+    "top of nothing": lambda x, y: TopK(Plus((x, TopK(x, (SortKey("a"),), 2, 0))), (), 4, 0),
+    "affected": lambda x, y: Affected(x, ("a", "b")),
+    "final": lambda x, y: FinalState(AggregateState(x, ("a",), (*SUMS, *SPREADS, *EXTREMES)), ("a",), (*SUMS, *SPREADS, *EXTREMES)),
+    "final of all": lambda x, y: FinalState(AggregateState(x, (), (*SUMS, *SPREADS, *EXTREMES)), (), (*SUMS, *SPREADS, *EXTREMES)),
 }  # fmt: skip
 """Operators that need net weights that are not negative."""
 
 STATES: dict[str, Make] = {
-    "state": lambda l, r: AggregateState(l, ("a",), (*SUMS, *SPREADS)),
-    "state of all": lambda l, r: AggregateState(l, (), SUMS),
-    "merged with itself": lambda l, r: MergeState((AggregateState(l, ("a",), SUMS), AggregateState(Filter(l, parse("b > 1")), ("a",), SUMS)), ("a",), SUMS),
-    "merged of all": lambda l, r: MergeState((AggregateState(l, (), SUMS), AggregateState(Minus(l, Plus((l, Filter(l, parse("b = 1"))))), (), SUMS)), (), SUMS),
+    "state": lambda x, y: AggregateState(x, ("a",), (*SUMS, *SPREADS)),
+    "state of all": lambda x, y: AggregateState(x, (), SUMS),
+    "merged with itself": lambda x, y: MergeState((AggregateState(x, ("a",), SUMS), AggregateState(Filter(x, parse("b > 1")), ("a",), SUMS)), ("a",), SUMS),
+    "merged of all": lambda x, y: MergeState((AggregateState(x, (), SUMS), AggregateState(Minus(x, Plus((x, Filter(x, parse("b = 1"))))), (), SUMS)), (), SUMS),
 }  # fmt: skip
 """States of aggregates made of sums, which are defined on any weights."""

@@ -10,18 +10,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tempura.algebra import AggregateState, Minus, Op, Plus, Read
+from tempura.algebra import AggregateState, Minus, Op, Plus, Project, Read
 from tempura.algebra.weights import is_weighted
 from tempura.catalog import Catalog
 from tempura.derivation import Computed, Loaded, Written, loads
-from tempura.estimate import CostModel
 from tempura.implement import Choice, Implementation
-from tempura.memo.memo import Source
 from tempura.memo.show import Names, view_name
 from tempura.plan import PlanLine, Run, State, Step
-from tempura.schema import Keys, fresh
+from tempura.rules.views import kept
+from tempura.schema import Keys, fresh, names
 from tempura.search import Graph
 from tempura.space import Group, GroupMember, Space
+from tempura.sql.bind import Query
 from tempura.timeline import Interval
 
 PLAIN_METHODS = frozenset({"query", "physical", "joins", "intra", "monotone"})
@@ -39,15 +39,24 @@ class Target:
 class Assembler:
     """Turns derivations into steps."""
 
-    def __init__(self, space: Space, implementation: Implementation, graph: Graph, cost: CostModel, queries: Mapping[int, str], orders: Mapping[str, tuple[str, ...]], names: Names):
+    def __init__(
+        self,
+        space: Space,
+        implementation: Implementation,
+        graph: Graph,
+        roots: Mapping[int, str],
+        queries: Mapping[str, Query],
+        tvr_names: Names,
+    ):
         self.space = space
         self.implementation = implementation
         self.graph = graph
-        self.cost = cost
+        self.roots = roots
         self.queries = queries
-        self.orders = orders
-        self.names = names
+        self.names = tvr_names
         self.targets: dict[tuple[int, int], Target] = {}
+        self.used: dict[tuple[int, str], None] = {}
+        """Which TVRs are computed by a rule of which method."""
         self._definitions: dict[tuple[int, int | None], Op] = {}
 
     def runs(self, derivations: Sequence[Written]) -> tuple[Run, ...]:
@@ -85,9 +94,11 @@ class Assembler:
         view = self.view(own)
         lines: list[PlanLine] = []
         tree = self._tree(written.tree, lines, 0)
+        query = self.queries[self._root(own)] if written.kind == "result" else None
+        if query is not None and names(tree.schema) != names(query.root.schema):
+            tree = Project(tree, kept(query.root.schema))
         point = self.space.timeline.points[written.point].name
-        query = self._query(own) if written.kind == "result" else None
-        wanted = f"{query}@{point}" if query else _slug(view)
+        wanted = f"{query.name}@{point}" if query else _slug(view)
         name = fresh(wanted, [t.name for t in self.targets.values()])
         weighted = is_weighted(tree) and written.kind == "state"
         self.targets[written.node, written.point] = Target(name, weighted, tree.keys)
@@ -102,7 +113,7 @@ class Assembler:
             weighted=weighted,
             definition=self.definition(group),
             partition=place or (),
-            order=self.orders.get(query or "", ()),
+            order=query.order if query else (),
             rows=stats.rows,
             bytes=stats.bytes,
             cost=cost,
@@ -110,9 +121,9 @@ class Assembler:
             lines=tuple(lines),
         )
 
-    def _query(self, group: Group) -> str:
+    def _root(self, group: Group) -> str:
         assert group.tvr is not None
-        return self.queries[self.space.memo.find(group.tvr)]
+        return self.roots[self.space.memo.find(group.tvr)]
 
     def view(self, group: Group) -> str:
         """The group's name: a view's own, or its operator over its inputs' names."""
@@ -136,7 +147,9 @@ class Assembler:
         shown = "exchange" if chosen.op is None else chosen.op.show()
         if chosen.broadcast:
             shown += f" broadcast {chosen.broadcast}"
-        lines.append(PlanLine(depth, self.view(own), shown, stats.rows, stats.bytes, alternative.work, _method(chosen.source), chosen.source.rule))
+        lines.append(PlanLine(depth, self.view(own), shown, stats.rows, stats.bytes, alternative.work, chosen.source.method, chosen.source.rule))
+        if own.tvr is not None:
+            self.used[own.tvr, chosen.source.method] = None
         inputs = [self._tree(i, lines, depth + 1) for i in tree.inputs]
         if chosen.op is None:
             return inputs[0]
@@ -183,10 +196,6 @@ def _read_payload(catalog: Catalog, payload: tuple[object, ...], point: str):
 
 def _over(member: GroupMember, inputs: list[Op]) -> Op:
     return member.op.build(inputs, member.payload)
-
-
-def _method(source: Source) -> str:
-    return source.method
 
 
 def _slug(view: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from tempura import optimizer
 from tempura.errors import TempuraError
 from tempura.explain import explain, to_json
 from tempura.job import Job, Objective, parse_methods
@@ -57,8 +57,8 @@ def plan_command(
         str | None, typer.Option(help="weighted, latest-first, or last-run-at-most:LIMIT.", metavar="OBJECTIVE")
     ] = None,
     cost_model: Annotated[
-        Literal["unit", "spark"] | None, typer.Option(help="Count tuples, or estimate the work of Spark.")
-    ] = None,
+        Literal["unit", "spark"], typer.Option(help="Count tuples, or estimate the work of Spark.")
+    ] = "spark",
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="Print the SELECT of every step.")] = False,
     memo: Annotated[bool, typer.Option("--memo", help="Print the memo: all views found and their members.")] = False,
@@ -75,7 +75,6 @@ def plan_command(
             loaded = dataclasses.replace(loaded, methods=parse_methods(methods))
         if objective is not None:
             loaded = dataclasses.replace(loaded, objective=Objective.parse(objective))
-        optimizer: Any = import_module("tempura.optimizer")
         if memo:
             typer.echo(optimizer.memo_text(loaded))
         elif trace:
@@ -83,9 +82,7 @@ def plan_command(
         elif why is not None:
             typer.echo(optimizer.why_text(loaded, why))
         else:
-            typer.echo(
-                _shown(optimizer.plan(loaded, **({"cost_model": cost_model} if cost_model else {})), as_json, sql)
-            )
+            typer.echo(_shown(optimizer.plan(loaded, cost=cost_model), as_json, sql))
     except TempuraError as error:
         message, _, rest = str(error).partition("\n")
         typer.echo(f"error: {message}" + (f"\n{rest}" if rest else ""), err=True)

@@ -7,6 +7,7 @@ orders of writing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import product
 
 from tempura.derivation import Key
@@ -20,7 +21,7 @@ Work = tuple[float, ...]
 def brute_force(graph: Graph, objective: Objective) -> float | tuple[float, ...]:
     """The least total over all trees and temporal assignments, each reader paying for all that it reads.
 
-    Results of earlier points can be loaded, as in `search.without_sharing`.
+    Of ways to have the same thing, those that cost no less than another at every point are dropped: no objective prefers them. Results of earlier points can be loaded, as in `search.without_sharing`.
     """
     sums: set[Work] = {(0.0,) * len(graph.prices)}
     for node, point in graph.required:
@@ -29,7 +30,7 @@ def brute_force(graph: Graph, objective: Objective) -> float | tuple[float, ...]
         }
         if not ways:
             raise no_derivation(node, point)
-        sums = {_plus(a, b) for a, b in product(sums, ways)}
+        sums = _undominated(_plus(a, b) for a, b in product(sums, ways))
     if isinstance(objective, LastRunAtMost):
         sums = {s for s in sums if s[-1] <= objective.limit}
         if not sums:
@@ -45,6 +46,14 @@ def _plus(a: Work, b: Work) -> Work:
     return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
+def _undominated(ways: Iterable[Work]) -> set[Work]:
+    out: list[Work] = []
+    for way in sorted(set(ways)):  # none is dominated by a later one
+        if not any(all(a <= b for a, b in zip(other, way, strict=True)) for other in out):
+            out.append(way)
+    return set(out)
+
+
 def _ways(graph: Graph, node: int, point: int, path: frozenset[Key]) -> set[Work]:
     """The work of every way to have the node at the point without computing anything on the path."""
     loaded = _at(graph, point, graph.load[node])
@@ -55,7 +64,7 @@ def _ways(graph: Graph, node: int, point: int, path: frozenset[Key]) -> set[Work
         for earlier in range(point):
             kept = _plus(loaded, _at(graph, earlier, graph.save[node]))
             ways |= {_plus(w, kept) for w in _computed(graph, node, earlier, path)}
-    return ways
+    return _undominated(ways)
 
 
 def _computed(graph: Graph, node: int, point: int, path: frozenset[Key]) -> set[Work]:
@@ -66,16 +75,16 @@ def _computed(graph: Graph, node: int, point: int, path: frozenset[Key]) -> set[
         sums = {_at(graph, point, alternative.work)}
         for i in alternative.inputs:
             below = _ways(graph, i, point, path | {(node, point)})
-            sums = {_plus(a, b) for a, b in product(sums, below)}
+            sums = _undominated(_plus(a, b) for a, b in product(sums, below))
         ways |= sums
     return ways
 
 
-def optimum(graph: Graph, objective: Objective, limit: int = 14) -> float:
+def optimum(graph: Graph, objective: Objective, limit: int = 14, earliest: bool = False) -> float:
     """The least cost with sharing, as the pricing's number, over all sets of states and all orders of writing.
 
     A set of things written so far determines what everything costs next, so the search is over sets: 2^n of them for n places (node, point)
-    where something can be written. More than `limit` places are refused.
+    where something can be written. More than `limit` places are refused. With `earliest`, states are written at their earliest point only.
     """
     if isinstance(objective, LastRunAtMost):
         raise PlanError("the exact optimum is defined for weighted and latest-first only")
@@ -84,7 +93,8 @@ def optimum(graph: Graph, objective: Objective, limit: int = 14) -> float:
     places = [*required]
     for node, alternatives in enumerate(graph.alternatives):
         if alternatives and node not in graph.existing and math.isfinite(graph.save[node] + graph.load[node]):
-            later = range(graph.available[node], len(graph.prices))
+            first = graph.available[node]
+            later = range(first, first + 1 if earliest else len(graph.prices))
             places += [(node, point) for point in later if (node, point) not in required]
     if len(places) > limit:
         raise PlanError(f"{len(places)} places to write at are too many for the exact optimum", hint=f"at most {limit}")

@@ -44,6 +44,8 @@ def number(value: float) -> str:
     for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if abs(value) >= size * 0.9995:
             return f"{value / size:.3g} {unit}"
+    if abs(value) < 1e-6:
+        return "0"
     # From a hundred on, three digits are whole numbers; %g would turn them into powers of ten.
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
@@ -128,14 +130,14 @@ def _counted(count: int, what: str) -> str:
 def _step(plan: IncrementalPlan, step: Step) -> Iterator[str]:
     methods = ", ".join(step.methods) or "no method: computed from snapshots"
     yield f"  {step.kind} {step.name} = {step.view}"
-    yield f"    {number(step.rows)} rows, {size(step.bytes)}, cost {number(step.cost)}; {methods}"
+    yield f"    {number(step.rows)} {'row' if step.rows == 1 else 'rows'}, {size(step.bytes)}, cost {number(step.cost)}; {methods}"
     state = next((s for s in plan.states if s.name == step.name), None)
     if state is not None:
         yield f"    kept until {state.until}: {state.why}" if state.why else f"    kept until {state.until}"
     if step.partition:
         yield f"    distributed by {', '.join(step.partition)}"
     if step.order:
-        yield f"    ordered by {', '.join(step.order)}"
+        yield f"    ordered by {', '.join(map(str, step.order))}"
     yield from _operators(step.lines)
 
 
@@ -179,7 +181,8 @@ def _reasons(reasons: Sequence[Reason]) -> list[str]:
     lines = ["methods not used"]
     for operator, of_operator in groupby(sorted(reasons, key=lambda r: r.operator), key=lambda r: r.operator):
         lines.append(f"  {_cut(operator)}")
-        lines += table([(r.method, r.reason) for r in of_operator], indent=4, left=(0, 1))
+        # Two views may have one name; what is said of both is said once.
+        lines += table(list(dict.fromkeys((r.method, r.reason) for r in of_operator)), indent=4, left=(0, 1))
     return lines
 
 
@@ -229,7 +232,7 @@ def _step_json(step: Step) -> dict[str, Any]:
         "columns": [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in step.schema],
         "weighted": step.weighted,
         "partition": step.partition,
-        "order": step.order,
+        "order": [str(key) for key in step.order],
         "reads": step.reads,
         "operators": [asdict(line) for line in step.lines],
     }

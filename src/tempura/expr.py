@@ -18,12 +18,14 @@ DIALECT = "spark"
 class Expr:
     """A scalar expression. Two expressions with the same text are the same object."""
 
-    __slots__ = ("columns", "text", "tree")
+    __slots__ = ("columns", "name", "text", "tree")
     _interned: dict[str, Expr] = {}
 
     text: str
     tree: exp.Expression
     columns: frozenset[str]
+    name: str | None
+    """The column this expression is, if it is nothing but a column."""
 
     def __new__(cls, tree: exp.Expression) -> Expr:
         text = tree.sql(dialect=DIALECT)
@@ -32,6 +34,7 @@ class Expr:
             known = super().__new__(cls)
             known.text = text
             known.tree = tree
+            known.name = tree.name if isinstance(tree, exp.Column) else None
             known.columns = frozenset(c.name for c in tree.find_all(exp.Column))
             cls._interned[text] = known
         return known
@@ -41,11 +44,6 @@ class Expr:
 
     def __lt__(self, other: Expr) -> bool:
         return self.text < other.text
-
-    @property
-    def name(self) -> str | None:
-        """The column this expression is, if it is nothing but a column."""
-        return self.tree.name if isinstance(self.tree, exp.Column) else None
 
     def rename(self, mapping: Mapping[str, str]) -> Expr:
         """The same expression over renamed columns."""
@@ -61,7 +59,9 @@ class Expr:
         def replace(node: exp.Expression) -> exp.Expression:
             if isinstance(node, exp.Column) and node.name in mapping:
                 tree = mapping[node.name].tree.copy()
-                return tree if isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Null)) else exp.Paren(this=tree)
+                # AND and OR count as functions there, but not as operands.
+                operand = isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Null)) and not isinstance(tree, exp.Connector)
+                return tree if operand else exp.Paren(this=tree)
             return node
 
         return Expr(self.tree.copy().transform(replace))
@@ -221,6 +221,8 @@ def _rejects(tree: exp.Expression, columns: frozenset[str]) -> bool:
             return _null_when(subject, columns)
         case exp.In():
             return _null_when(tree.this, columns)
+        case exp.Between():
+            return any(_null_when(child, columns) for child in tree.iter_expressions())
         case _:
             return _null_when(tree, columns)
 
@@ -229,6 +231,9 @@ def _null_when(tree: exp.Expression, columns: frozenset[str]) -> bool:
     """Whether the expression is surely NULL when all of `columns` are."""
     if isinstance(tree, exp.Column):
         return tree.name in columns
+    if isinstance(tree, exp.Between):
+        # With a NULL bound it may still be false, and its negation true: not (5 between NULL and 3).
+        return _null_when(tree.this, columns)
     if isinstance(tree, _NOT_STRICT) or not isinstance(tree, _STRICT):
         return False
     return any(_null_when(child, columns) for child in tree.iter_expressions())

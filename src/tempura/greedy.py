@@ -17,18 +17,19 @@ from heapq import heapify, heappop, heappush, nsmallest
 from itertools import pairwise
 
 from tempura.derivation import Key, kept_bytes, operators
-from tempura.search import COMPUTED, Graph, Trail
+from tempura.search import Graph, Trail
 from tempura.states import Draft, Ledger, Member, Order, Solution
 
-CANDIDATES = 300
-"""How many candidates are considered at a time; the plan notes when there were more."""
-GROUPS = 300
+CANDIDATES = 64
+"""How many single nodes, those that promise most, are considered at a time; the plan notes when there were more."""
+GROUPS = 48
+"""How many groups are."""
 RECHECKED = 48
 """How many candidates without gain are looked at again after each acceptance."""
 FAILURES = 2
 """How often a candidate may disappoint when it is evaluated exactly."""
-GOOD = 4
-"""An alternative is worth a look if it costs at most this many times the best one."""
+EFFORT = 1_500_000
+"""How many alternatives may be priced while sharing, about a second; the plan notes when that ended the search."""
 
 Candidate = tuple[Member, ...]
 
@@ -51,6 +52,7 @@ class Greedy:
         self.dense = dense
         """Whether gain per byte counts, rather than gain."""
         self.rising = all(a < b for a, b in pairwise(self.problem.factors))
+        self.started = self.problem.costings
         self.seen = 0
         self.accepted = 0
         self.notes: list[str] = []
@@ -100,7 +102,7 @@ class Greedy:
                     heappush(heap, (-self.estimate(solution, candidate), candidate, turn))
 
         enter()
-        while heap:
+        while heap and self._has_effort_left():
             key, candidate, estimated = heappop(heap)
             if key >= 0:
                 heappush(heap, (key, candidate, estimated))
@@ -126,7 +128,7 @@ class Greedy:
                 if heap and -gain > heap[0][0]:
                     heappush(heap, (-gain, candidate, turn))
                     continue
-            better = self.ledger.settled(self.ledger.solution(exact[candidate].order))
+            better = self.ledger.settled(self.ledger.solution(exact[candidate].order, solution.slack))
             if not fits(self.graph, self.budget, better) or not self.gains(better.total, solution):
                 continue
             solution = better
@@ -139,6 +141,13 @@ class Greedy:
             enter()
         self.seen += len(candidates)
         return solution
+
+    def _has_effort_left(self) -> bool:
+        if self.problem.costings - self.started < EFFORT:
+            return True
+        note = f"sharing stopped after pricing {EFFORT} alternatives; a longer search may find a cheaper plan"
+        self.notes += [] if note in self.notes else [note]
+        return False
 
     def rank(self, gain: float, candidate: Candidate) -> float:
         """The gain, or what it is per byte."""
@@ -163,7 +172,7 @@ class Greedy:
         orders = [self.ledger.inserted(solution, candidate)]
         if any(self.ledger.sources(solution, m.node, m.point) for m in candidate):
             orders.append(self.ledger.inserted(solution, candidate, early=True))
-        drafts = [Draft(o, self.ledger.total(o, since, solution.starts[since], solution.total)) for o in orders]
+        drafts = [Draft(o, self.ledger.total(o, since, solution)) for o in orders]
         best = min(drafts, key=lambda d: d.total)
         return best if self.gains(best.total, solution) else None
 
@@ -176,7 +185,9 @@ class Greedy:
         candidate = self.absent(solution, candidate)
         if not candidate:
             return self.ledger.nothing
+        assert solution.slack is not None
         ledger, problem, tables = self.ledger, self.problem, solution.tables
+        slack = solution.slack._replace(joint=max(solution.slack.joint, len(candidate)))
         spent, spent_early = ledger.nothing, ledger.nothing
         before = set[Key]().union(*(ledger.sources(solution, m.node, m.point) for m in candidate))
         trail: Trail = []
@@ -184,7 +195,7 @@ class Greedy:
             write = ledger.write(member)
             spent += tables.best[member.point][member.node] + write
             spent_early += solution.starts[member.point][0].best[member.point][member.node] + write
-            problem.lower(tables, member.node, member.point, member.point, trail)
+            problem.lower(tables, member.node, member.point, member.point, trail, slack)
         since = min(m.point for m in candidate)
         saved, saved_early = ledger.nothing, ledger.nothing
         plain = [m for m in solution.members if m.point >= since and m.key not in solution.turns]
@@ -200,7 +211,7 @@ class Greedy:
             trail = []
             for member in candidate:
                 if member.point <= key[1] and member.key != key:
-                    problem.lower(turn, member.node, member.point, member.point, trail)
+                    problem.lower(turn, member.node, member.point, member.point, trail, slack)
             drop = solution.costs[key] - ledger.value(turn, Member(*key, result=key in ledger.required))
             turn.undo(trail)
             saved_early += drop
@@ -209,34 +220,51 @@ class Greedy:
 
     def candidates(self, solution: Solution) -> list[Candidate]:
         """The groups, and single nodes that good plans read at two places or more (any that they read, under a budget)."""
-        readers, places = self._readers(solution)
+        assert solution.slack is not None
+        slack, problem = solution.slack, self.problem
         least = 2 if self.budget is None else 1
-        tables, problem, ledger = solution.tables, self.problem, self.ledger
-        scored: list[tuple[float, Member]] = []
-        for node, count in readers.items():
-            if count < least:
-                continue
-            points = (
-                {self.graph.available[node]} if self.rising else set(range(self.graph.available[node], problem.points))
-            )
-            for point in sorted(points | places.get(node, set())):
-                if ledger.may_keep(node, point):
-                    later = range(point, problem.points)
-                    worth = max(tables.have[p][node] - problem.load[p][node] for p in later)
-                    if worth > 0:
-                        scored.append((-worth * min(count, 4), Member(node, point)))
-        scored.sort()
-        self._note(len(scored), CANDIDATES, "single nodes")
-        out: dict[Candidate, None] = dict.fromkeys((m,) for _, m in scored[:CANDIDATES])
-        out |= dict.fromkeys((m,) for m in self.wanted)
-        groups = list(dict.fromkeys(self._groups(readers)))
-        self._note(len(groups), GROUPS, "groups")
-        return [*out, *groups[:GROUPS]]
+        places: dict[int, set[int]] = {}
+        for tree in solution.trees.values():
+            for operator in operators(tree):
+                places.setdefault(operator.node, set()).add(operator.point)
+        singles: list[Candidate] = []
+        for node, count in slack.readers.items():
+            if count >= least:
+                first = self.graph.available[node]
+                points = {first} if self.rising else set(range(first, problem.points))
+                singles += [
+                    (Member(node, p),) for p in points | places.get(node, set()) if self.ledger.may_keep(node, p)
+                ]
+        wanted = [(m,) for m in self.wanted]
+        return [
+            *self._promising(solution, singles, CANDIDATES, "single nodes"),
+            *self._promising(solution, self._groups(slack.readers), GROUPS, "groups"),
+            *wanted,
+        ]
 
-    def _note(self, found: int, limit: int, what: str) -> None:
-        note = f"sharing considered only {limit} {what} at a time; there were more"
-        if found > limit and note not in self.notes:
-            self.notes.append(note)
+    def _promising(self, solution: Solution, candidates: Iterable[Candidate], limit: int, what: str) -> list[Candidate]:
+        """Those candidates that promise most, were each of a few readers to save all that a load can save it."""
+        assert solution.slack is not None
+        slack, tables, problem = solution.slack, solution.tables, self.problem
+        scored: list[tuple[float, Candidate]] = []
+        for candidate in dict.fromkeys(candidates):
+            promise, saves = self.ledger.nothing, False
+            for node, point, _ in candidate:
+                for p in range(point, problem.points):
+                    saved = (tables.have[p][node] - problem.load[p][node]) * slack.joint
+                    saves = saves or saved > slack.rows[p][node]
+                once = max(
+                    tables.have[p][node] - problem.load[p][node] - slack.rows[p][node]
+                    for p in range(point, problem.points)
+                )
+                promise += once * min(slack.readers.get(node, 0), 4)
+                promise -= tables.best[point][node] + problem.save[point][node]
+            if saves:
+                scored.append((-promise, candidate))
+        if len(scored) > limit:
+            note = f"sharing considered only the {limit} most promising {what} at a time; there were more"
+            self.notes += [] if note in self.notes else [note]
+        return [candidate for _, candidate in sorted(scored)[:limit]]
 
     def _groups(self, readers: dict[int, int]) -> Iterable[Candidate]:
         """The groups at their earliest points (at later ones too, where work may be cheaper there)."""
@@ -247,32 +275,6 @@ class Greedy:
                 if members and all(self.ledger.may_keep(m.node, m.point) for m in members):
                     yield members
 
-    def _readers(self, solution: Solution) -> tuple[dict[int, int], dict[int, set[int]]]:
-        """How many places in good plans read each node; and at which points the plan at hand computes it."""
-        problem, tables = self.problem, solution.tables
-        todo = list(dict.fromkeys(m.key for m in solution.members))
-        seen = set(todo)
-        counts: dict[int, int] = {}
-        for node, point in todo:  # grows while it is read
-            have, priced = tables.have[point], problem.priced[point]
-            limit = tables.best[point][node] * GOOD
-            for a in problem.alternatives[node]:
-                inputs = problem.inputs[a]
-                if priced[a] + sum(have[i] for i in inputs) > limit:
-                    continue
-                for i in inputs:
-                    counts[i] = counts.get(i, 0) + 1
-                    source = tables.source[point][i]
-                    key = (i, point if source == COMPUTED else max(source, 0))
-                    if key not in seen:
-                        seen.add(key)
-                        todo.append(key)
-        places: dict[int, set[int]] = {}
-        for tree in solution.trees.values():
-            for operator in operators(tree):
-                places.setdefault(operator.node, set()).add(operator.point)
-        return counts, places
-
     def cleaned(self, solution: Solution) -> Solution:
         """Remove states, and move what others could be computed from, where that lowers the cost."""
         changes: list[Callable[[Order, Member], list[Member] | None]] = [_without, _first, _last]
@@ -282,9 +284,9 @@ class Greedy:
                 if at is None or (change is not _without and member.key not in solution.turns and not member.result):
                     continue
                 order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
-                total = self.ledger.total(order, member.point, solution.starts[member.point], solution.total)
+                total = self.ledger.total(order, member.point, solution)
                 if self.gains(total, solution):
-                    better = self.ledger.settled(self.ledger.solution(order))
+                    better = self.ledger.settled(self.ledger.solution(order, solution.slack))
                     if fits(self.graph, self.budget, better) and self.gains(better.total, solution):
                         solution = better
         return solution

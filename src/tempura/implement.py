@@ -8,7 +8,7 @@ into the other. A state written distributed by a key is a shuffle that no later 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tempura.algebra import (
@@ -66,9 +66,14 @@ EXCHANGE = Choice("exchange", None, Source("exchange", "physical"))
 class Implementation:
     """The search graph of a plan space under a cost model."""
 
-    def __init__(self, space: Space, cost: CostModel):
+    def __init__(self, space: Space, cost: CostModel, forced: bool = False, exact: Callable[[int], float] | None = None):
         self.space = space
         self.cost = cost
+        self.forced = forced
+        """Whether an operator of the query is recomputed only where no rule offers anything else (the policy `incremental`)."""
+        self.exact = exact
+        """The true number of tuples of a group, where the data are known."""
+        self._written = self._as_written()
         self.nodes: list[tuple[int, Property]] = []
         self.alternatives: list[list[Alternative]] = []
         self._ids: dict[tuple[int, Property], int] = {}
@@ -104,6 +109,7 @@ class Implementation:
                 found = derive(member.op.build(member.inputs, member.payload), known, schemas)
                 break
         if found is not None:
+            found = found if self.exact is None else found.thinned(self.exact(group))
             self._stats[group] = found
         return found
 
@@ -161,7 +167,7 @@ class Implementation:
         own = self.space.group(group)
         if own.empty or (own.tvr is not None and self.space.memo.tvr(own.tvr).volatile):
             return False
-        return place is not None or not any(m.op is Read for m in own.members)
+        return self.cost.holds or place is not None or not any(m.op is Read for m in own.members)
 
     def node(self, group: int, place: Property) -> int:
         key = (self.space.find(group), place)
@@ -179,7 +185,10 @@ class Implementation:
         if place is not None:
             found.append(Alternative(self.cost.exchange(self.stats(group)) + EPSILON, (self.node(group, None),), EXCHANGE))
         output = self.stats(group)
-        for member, source in self.space.members(group):
+        members = self.space.members(group)
+        if self.forced and any(source.rule not in ("query", "join_orders") for _, source in members):
+            members = [(m, s) for m, s in members if s.rule not in ("query", "join_orders") or m.op is Read]
+        for member, source in members:
             op = member.op.build(member.inputs, member.payload)
             self._implement(found, op, member, source, output, place)
 
@@ -190,7 +199,7 @@ class Implementation:
     def _implement(self, found: list[Alternative], op: Op, member: GroupMember, source: Source, output: Stats, place: Property) -> None:
         """Add the ways to carry out an operator so that its output has the property."""
         inputs = [self.stats(i) for i in member.inputs]
-        shape = Shape(new=self._new(member))
+        shape = Shape(new=self._new(member) or None)
         match op:
             case Read():
                 if place is None:
@@ -216,10 +225,35 @@ class Implementation:
                     work = self.cost.work(op, inputs, output, shape)
                     self._add(found, op, source, work, [self.node(i, None) for i in member.inputs])
 
+    def _as_written(self) -> frozenset[tuple[Any, ...]]:
+        """The conditions of the joins and the lists of the aggregates that stand in the query as bound."""
+        written = (m for t in self.space.memo.tvrs() for m, source in t.definitions.items() if source.rule == "query")
+        return frozenset(m.payload for m in written if issubclass(m.op, (*JOINS, Aggregate)))
+
     def _new(self, member: GroupMember) -> tuple[bool, ...]:
-        """Which inputs bring tuples the operator has not seen: the deltas, or all where there is none."""
+        """Which inputs bring tuples that are new to an operator of the query: derived deltas, or all that is derived where there is no delta.
+
+        Base tuples are counted where they are read. An operator that the query does not have, such as a look-up of flipped keys, counts nothing.
+        """
+        if not self.cost.holds:
+            return ()
+        if member.op is Minus:
+            return tuple(not self.is_delta(i) for i in member.inputs)
+        if member.payload not in self._written:
+            return tuple(False for _ in member.inputs)
         deltas = tuple(self.is_delta(i) for i in member.inputs)
-        return deltas if any(deltas) else tuple(True for _ in deltas)
+        return tuple((delta or not any(deltas)) and self._counts(i, member) for i, delta in zip(member.inputs, deltas, strict=True))
+
+    def _counts(self, group: int, member: GroupMember) -> bool:
+        return issubclass(member.op, (Aggregate, AggregateState)) or not self._is_base(group)
+
+    def _is_base(self, group: int) -> bool:
+        """Whether the group is rows of one base table, filtered or projected."""
+        members = self.space.members(group)
+        if not members:
+            return False
+        first = members[0][0]
+        return first.op is Read or (first.op in (Filter, Project, Plus) and all(self._is_base(i) for i in first.inputs))
 
     def _project(self, found: list[Alternative], op: Project, source: Source, output: Stats, place: Property, member: GroupMember, shape: Shape) -> None:
         (below,) = member.inputs

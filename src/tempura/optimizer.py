@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tempura.assemble import Assembler
 from tempura.errors import PlanError
 from tempura.estimate import CostModel, SparkCost, UnitCost
+from tempura.evaluate import Evaluation, History
 from tempura.explore import Exploration, Explorer, Limits
 from tempura.implement import Implementation
 from tempura.job import Job
 from tempura.memo import IntervalSpans, Memo, SignatureSpans
-from tempura.memo.show import Names
+from tempura.memo.show import Names, show_memo, show_span
 from tempura.methods import ALL, NONE, methods as methods_named, rules
 from tempura.plan import Cost, IncrementalPlan, Planning
+from tempura.reasons import reasons, recomputed
 from tempura.rules.lang import RuleSet
 from tempura.rules.relational import normalize
 from tempura.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
@@ -23,6 +25,7 @@ from tempura.share import Choice, choose
 from tempura.sizes import FinalSizes
 from tempura.space import Space, intervals
 from tempura.sql.bind import Query, bind
+from tempura.why import explain_view
 
 
 @dataclass(frozen=True)
@@ -97,18 +100,38 @@ def plan(
     *,
     cost: str | CostModel = "spark",
     settings: Settings = Settings(),
+    baselines: bool = True,
+    data: History | None = None,
 ) -> IncrementalPlan:
-    """The cheapest incremental plan for a job, with all methods or with those given."""
+    """The cheapest incremental plan for a job, with all methods or with those given.
+
+    With `data`, the rows of each table at each point, sizes are counted instead of estimated (for small examples).
+    `baselines` says whether the plan can be asked what recomputing and each method alone would cost; that is worked out when it is asked.
+    """
     chosen = _chosen(job, methods)
     model = cost_model(cost)
     started = time.perf_counter()
     explored = explore(job, chosen, settings)
-    implementation = Implementation(explored.space, model)
+    if job.policy == "strict":
+        _refuse_recomputing(explored)
+    exact = None if data is None else Evaluation(explored.space, data).size
+    implementation = Implementation(explored.space, model, forced=job.policy == "incremental", exact=exact)
     graph = implementation.graph(explored.required, [p.price for p in job.timeline.points])
     laid_out = time.perf_counter()
     choice = choose(graph, objective_of(job), job.state_budget)
     done = time.perf_counter()
-    return _assemble(explored, implementation, graph, model, choice, laid_out - started, done - laid_out)
+    planning = Planning(
+        explore_seconds=laid_out - started,
+        share_seconds=done - laid_out,
+        groups=len(explored.space.all_groups()),
+        tvrs=sum(1 for _ in explored.memo.tvrs()),
+        facts=explored.memo.facts,
+        firings=explored.exploration.firings,
+        costings=choice.counters.costings,
+        stop_reason=explored.exploration.stop_reason,
+    )
+    compared = Baselines(job, chosen, model, settings, data) if baselines else {}
+    return _assemble(explored, implementation, graph, model, choice, planning, chosen, compared)
 
 
 def _chosen(job: Job, methods: RuleSet | Sequence[str] | None) -> RuleSet:
@@ -119,29 +142,88 @@ def _chosen(job: Job, methods: RuleSet | Sequence[str] | None) -> RuleSet:
     return methods if isinstance(methods, RuleSet) else methods_named(methods)
 
 
-def _assemble(explored: Explored, implementation: Implementation, graph: Graph, model: CostModel, choice: Choice, explore_seconds: float, share_seconds: float) -> IncrementalPlan:
-    job, space = explored.job, explored.space
-    by_root = {explored.memo.find(tvr): name for name, tvr in explored.roots.items()}
-    orders = {name: tuple(str(k) for k in query.order) for name, query in explored.queries.items()}
-    assembler = Assembler(space, implementation, graph, model, by_root, orders, explored.names)
+def _refuse_recomputing(explored: Explored) -> None:
+    """The policy `strict` wants every operator maintained."""
+    only = recomputed(explored.memo)
+    if only:
+        names = explored.names
+        told = "; ".join(f"{names.tvr(tvr)}: {why}" for tvr, why in only.items())
+        raise PlanError(f"the policy is strict, but these can only be recomputed: {told}", hint="use the policy auto or incremental, or rewrite them")
+
+
+class Baselines(Mapping[str, float]):
+    """What recomputing (`full`) and each method alone would cost under the same objective; worked out when first asked for."""
+
+    def __init__(self, job: Job, chosen: RuleSet, model: CostModel, settings: Settings, data: History | None):
+        self._names = ("full", *(part.name for part in chosen.parts if part.rules))
+        self._plan = lambda rules: plan(job, rules, cost=model, settings=settings, baselines=False, data=data).cost.total
+        self._parts = {part.name: part for part in chosen.parts}
+        self._known: dict[str, float] = {}
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._known:
+            self._known[name] = self._plan(NONE if name == "full" else self._parts[name])
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _assemble(
+    explored: Explored,
+    implementation: Implementation,
+    graph: Graph,
+    model: CostModel,
+    choice: Choice,
+    planning: Planning,
+    chosen: RuleSet,
+    baselines: Mapping[str, float],
+) -> IncrementalPlan:
+    job, space, memo, names = explored.job, explored.space, explored.memo, explored.names
+    by_root = {memo.find(tvr): name for name, tvr in explored.roots.items()}
+    assembler = Assembler(space, implementation, graph, by_root, explored.queries, names)
     runs = assembler.runs(choice.derivations)
     points = [p.name for p in job.timeline.points]
     total = choice.total if isinstance(choice.total, float) else choice.total[0]
+    only = recomputed(memo) if chosen.rules else {}
+    notes = (*choice.notes, *(f"{names.tvr(tvr)} is recomputed: {why}" for tvr, why in only.items()))
     return IncrementalPlan(
         name=job.name,
         objective=str(job.objective),
         runs=runs,
         states=assembler.states(choice.derivations, runs),
         cost=Cost(total, dict(zip(points, choice.by_point, strict=True)), dict(zip(points, choice.work_by_point, strict=True))),
-        notes=choice.notes,
-        planning=Planning(
-            explore_seconds=explore_seconds,
-            share_seconds=share_seconds,
-            groups=len(space.all_groups()),
-            tvrs=sum(1 for _ in explored.memo.tvrs()),
-            facts=explored.memo.facts,
-            firings=explored.exploration.firings,
-            costings=choice.counters.costings,
-            stop_reason=explored.exploration.stop_reason,
-        ),
+        baselines=baselines,
+        reasons=reasons(memo, space, explored.exploration, names, [p.name for p in chosen.parts if p.rules], assembler.used),
+        notes=notes,
+        planning=planning,
     )
+
+
+def memo_text(job: Job, methods: RuleSet | Sequence[str] | None = None) -> str:
+    """The memo after exploration, as text."""
+    explored = explore(job, _chosen(job, methods))
+    return show_memo(explored.memo, explored.names)
+
+
+def trace_text(job: Job, methods: RuleSet | Sequence[str] | None = None) -> str:
+    """The rules in the order in which they fired, each with what it fired on."""
+    explored = explore(job, _chosen(job, methods))
+    names = explored.names
+    lines: list[str] = []
+    for n, (rule, method, tvr, span) in enumerate(explored.exploration.trace, 1):
+        over = "" if span is None else f" over {show_span(span)}"
+        lines.append(f"{n:5} {rule} ({method}) on {names.tvr(tvr)}{over}")
+    return "\n".join([*lines, f"stopped: {explored.exploration.stop_reason}"])
+
+
+def why_text(job: Job, view: str, methods: RuleSet | Sequence[str] | None = None) -> str:
+    """All ways to compute a view, the rule behind each, and which one the plan took."""
+    found = plan(job, methods, baselines=False)
+    explored = explore(job, _chosen(job, methods))
+    return explain_view(explored, found, view)

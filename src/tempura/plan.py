@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tempura.algebra import Op
+from tempura.algebra import Op, SortKey
 from tempura.schema import Schema
 
 
@@ -30,8 +30,8 @@ class Step:
     """What the target equals by definition: the batch query for it, over `Read` leaves that are snapshots of base tables only."""
     partition: tuple[str, ...] = ()
     """The columns by which the target is distributed (bucketed), if it is."""
-    order: tuple[str, ...] = ()
-    """ORDER BY of a result, as SQL text, where the query has one."""
+    order: tuple[SortKey, ...] = ()
+    """ORDER BY of a result, where the query has one."""
     rows: float = 0.0
     bytes: float = 0.0
     cost: float = 0.0

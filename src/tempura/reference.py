@@ -188,8 +188,9 @@ def _inner_join(op: InnerJoin, inputs: Sequence[Bag], schemas: Sequence[Schema])
 
 def _outer_join(op: LeftOuterJoin | FullOuterJoin, inputs: Sequence[Bag], schemas: Sequence[Schema]) -> Bag:
     left, right = inputs
-    _check_present(left, "the left side of an outer join")
     _check_present(right, "the right side of an outer join")
+    if isinstance(op, FullOuterJoin):
+        _check_present(left, "the left side of a full outer join")
     pairs = list(_pairs(op.on, inputs, schemas))
     found = [((*a, *b), left[a] * right[b]) for a, b in pairs]
     met = {a for a, _ in pairs}

@@ -125,17 +125,18 @@ def _frame(window: exp.Window, place: int, keys: list[Row]) -> range:
     peers = [i for i, k in enumerate(keys) if k == keys[place]] if ordered else list(range(len(keys)))
     if spec is None:
         return range(0, peers[-1] + 1)
-    kind = spec.args.get("kind") or "RANGE"
+    kind = (spec.args.get("kind") or "RANGE").upper()
 
     def edge(which: str, bound: Any, side: str, at_current: int) -> int:
-        if bound == "UNBOUNDED":
-            return 0 if side == "PRECEDING" else len(keys) - 1
-        if bound == "CURRENT ROW" or bound is None:
+        word = bound.upper() if isinstance(bound, str) else ""
+        if word == "UNBOUNDED":
+            return 0 if side.upper() == "PRECEDING" else len(keys) - 1
+        if word == "CURRENT ROW" or bound is None:
             return place if kind == "ROWS" else at_current
         if kind != "ROWS":
             raise SqlError(f"the reference interpreter does not know RANGE {which} an offset", hint="use ROWS")
         steps = int(bound.name)
-        return place - steps if side == "PRECEDING" else place + steps
+        return place - steps if side.upper() == "PRECEDING" else place + steps
 
     start = edge("from", spec.args.get("start"), spec.args.get("start_side") or "PRECEDING", peers[0])
     end = edge("to", spec.args.get("end"), spec.args.get("end_side") or "FOLLOWING", peers[-1])

@@ -17,7 +17,7 @@ Every objective is turned into one number per amount of work and point (`Pricing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -183,6 +183,17 @@ class Tables:
             self.source[point][node] = source
 
 
+class Slack(NamedTuple):
+    """How much the cost of having a node must fall before something that is written becomes cheaper by another way."""
+
+    rows: list[list[float]]
+    """Per point and node; zero for what the plan at hand uses."""
+    readers: dict[int, int]
+    """Per node: how many alternatives at how many points would read it if it were cheap enough."""
+    joint: int = 2
+    """How many times the decrease of one node may count, because an operator may read it, or others made from it, more than once."""
+
+
 class Problem:
     """A graph under a pricing, laid out for speed: alternatives are numbered, only what the results can reach is kept."""
 
@@ -290,17 +301,30 @@ class Problem:
             ready.clear()
         return best, chosen
 
-    def lower(self, tables: Tables, node: int, written: int, first: int, trail: Trail | None = None) -> None:
-        """Let the node, written at a point, be loaded from point `first` on, and lower all that this makes cheaper."""
+    def lower(
+        self,
+        tables: Tables,
+        node: int,
+        written: int,
+        first: int,
+        trail: Trail | None = None,
+        slack: Slack | None = None,
+    ) -> None:
+        """Let the node, written at a point, be loaded from point `first` on, and lower all that this makes cheaper.
+
+        With a slack, a decrease is carried on only where it may matter; the tables are then upper bounds that their choices honour.
+        """
         points = len(tables.best)
         pending: list[list[int]] = [[] for _ in range(points)]
         for point in range(first, points):
-            if (cost := self.load[point][node]) < tables.have[point][node]:
+            cost, old = self.load[point][node], tables.have[point][node]
+            if cost < old:
                 if trail is not None:
                     trail.append(_cell(tables, point, node))
                 tables.have[point][node] = cost
                 tables.source[point][node] = written
-                pending[point].append(node)
+                if slack is None or (old - cost) * slack.joint > slack.rows[point][node]:
+                    pending[point].append(node)
         available, owner, inputs, parents, carried = (
             self.graph.available,
             self.owner,
@@ -312,22 +336,23 @@ class Problem:
             queue = pending[point]
             best, have, priced = tables.best[point], tables.have[point], self.priced[point]
             for below in queue:  # grows while it is read
+                self.costings += len(parents[below])
                 for a in parents[below]:
                     cost = priced[a]
                     for i in inputs[a]:
                         cost += have[i]
                     above = owner[a]
-                    self.costings += 1
                     if cost >= best[above] or available[above] > point:
                         continue
                     if trail is not None:
                         trail.append(_cell(tables, point, above))
                     best[above] = cost
                     tables.alternative[point][above] = a
-                    if cost < have[above]:
+                    if cost < (old := have[above]):
                         have[above] = cost
                         tables.source[point][above] = COMPUTED
-                        queue.append(above)
+                        if slack is None or (old - cost) * slack.joint > slack.rows[point][above]:
+                            queue.append(above)
                     if carried[above] and point + 1 < points:
                         self._carry(tables, above, point, pending, trail)
 
@@ -341,6 +366,41 @@ class Problem:
                 tables.have[later][node] = cost
                 tables.source[later][node] = point
                 pending[later].append(node)
+
+    def slack(self, tables: Tables, written: Mapping[tuple[int, int], float], used: Iterable[tuple[int, int]]) -> Slack:
+        """How much each node must become cheaper before that matters, given what is written at which cost, and what the plan uses besides."""
+        rows = [[self.infinite] * len(self.parents) for _ in tables.best]
+        readers: dict[int, int] = {}
+        for node, point in (*written, *used):
+            rows[point][node] = 0
+        for point in reversed(range(len(rows))):
+            row, have, best, priced = rows[point], tables.have[point], tables.best[point], self.priced[point]
+            heap = [(gap, node) for node, gap in enumerate(row) if gap < self.infinite]
+            heapify(heap)
+            while heap:
+                gap, node = heappop(heap)
+                # What is written can be loaded, but what counts is the cost of making it.
+                now = written.get((node, point), have[node])
+                if gap > row[node] or gap >= now:
+                    continue
+                if self.carried[node]:
+                    for before in range(point):
+                        stored = tables.best[before][node] + self.save[before][node] + self.load[point][node]
+                        rows[before][node] = min(rows[before][node], gap + stored - now)
+                if best[node] >= self.infinite:
+                    continue
+                self.costings += len(self.alternatives[node])
+                for a in self.alternatives[node]:
+                    below = sum([have[i] for i in self.inputs[a]])
+                    further = max(gap - now + priced[a] + below, 0)
+                    if further >= below:
+                        continue
+                    for i in self.inputs[a]:
+                        readers[i] = readers.get(i, 0) + 1
+                        if further < row[i]:
+                            row[i] = further
+                            heappush(heap, (further, i))
+        return Slack(rows, readers)
 
 
 def _cell(tables: Tables, point: int, node: int) -> tuple[int, int, float, int, float, int]:

@@ -83,6 +83,7 @@ class Space:
         self._empties: dict[tuple[str, ...], int] = {}
         self._pending: list[int] = []
         self._ending: dict[tuple[frozenset[str], int], tuple[Interval, ...]] = {}
+        self._members: dict[int, list[tuple[GroupMember, Source]]] = {}
 
     # Asking.
 
@@ -97,13 +98,17 @@ class Space:
 
     def members(self, group: int) -> list[tuple[GroupMember, Source]]:
         """The ways to compute a group, over representatives, without ways that need the group itself."""
-        own = self.find(group)
-        found: dict[GroupMember, Source] = {}
-        for m, source in self.groups[own].members.items():
-            inputs = tuple(self.find(i) for i in m.inputs)
-            if own not in inputs:
-                found.setdefault(GroupMember(m.op, inputs, m.payload), source)
-        return list(found.items())
+        own = self._sets.find(group)
+        known = self._members.get(own)
+        if known is None:
+            found: dict[GroupMember, Source] = {}
+            find = self._sets.find
+            for m, source in self.groups[own].members.items():
+                inputs = tuple(find(i) for i in m.inputs)
+                if own not in inputs:
+                    found.setdefault(m if inputs == m.inputs else GroupMember(m.op, inputs, m.payload), source)
+            known = self._members[own] = list(found.items())
+        return known
 
     def available(self, group: Group) -> int:
         """The first point at which the group can be computed."""
@@ -118,6 +123,7 @@ class Space:
         found = self.snapshot(tvr, self.ticks.last_of_point[point])
         while self._pending:
             self._expand(self._pending.pop())
+        self._members.clear()
         return self.find(found)
 
     def snapshot(self, tvr: int, tick: int) -> int:

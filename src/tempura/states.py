@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tempura.derivation import Computed, Key, Loaded, Written, derive, loads, same_run_reads
-from tempura.search import COMPUTED, Graph, Problem, Tables, no_derivation
+from tempura.derivation import Computed, Key, Loaded, Written, derive, loads, operators, same_run_reads
+from tempura.search import COMPUTED, Graph, Problem, Slack, Tables, no_derivation
 
 
 class Member(NamedTuple):
@@ -48,8 +48,8 @@ class Solution:
     """The tables when everything has been written."""
     costs: dict[Key, float] = field(default_factory=dict[Key, float])
     """What computing each member cost at its turn."""
-    trees: dict[Key, Computed | Loaded] = field(default_factory=dict[Key, "Computed | Loaded"])
-    carried: dict[Key, Computed | Loaded] = field(default_factory=dict[Key, "Computed | Loaded"])
+    trees: dict[Key, Computed | Loaded] = field(default_factory=dict[Key, Computed | Loaded])
+    carried: dict[Key, Computed | Loaded] = field(default_factory=dict[Key, Computed | Loaded])
     """What readers save for themselves, which is not (yet) a member."""
     feeds: dict[Key, set[Key]] = field(default_factory=dict[Key, set[Key]])
     """For each member, those of the same run that it is computed from, directly or not."""
@@ -58,6 +58,8 @@ class Solution:
     turns: dict[Key, Tables] = field(default_factory=dict[Key, Tables])
     """The tables at a member's turn, where the final ones do not show what it costs: some later member is computed from it and could
     seem to make it cheaper, or it is a result that is itself loaded."""
+
+    slack: Slack | None = None
 
     @property
     def members(self) -> list[Member]:
@@ -96,23 +98,23 @@ class Ledger:
         row = tables.have if member.result else tables.best
         return row[member.point][member.node]
 
-    def total(
-        self, order: Order, since: int = 0, start: tuple[Tables, float] | None = None, bound: float | None = None
-    ) -> float:
-        """The cost of an order, from point `since` on given what was before; stops early at `bound` or more."""
-        tables, total = start or (self.tables, self.nothing)
+    def total(self, order: Order, since: int, solution: Solution) -> float:
+        """The cost of an order that differs from a solution's from point `since` on, or infinite if it is not lower."""
+        tables, total = solution.starts[since]
         tables = tables.fork(since)
-        limit = self.problem.infinite if bound is None else bound
         for members in order[since:]:
             for member in members:
                 total += self.value(tables, member) + self.write(member)
-                if total >= limit:
+                if total >= solution.total:
                     return self.problem.infinite
-                self.problem.lower(tables, member.node, member.point, member.point)
+                self.problem.lower(tables, member.node, member.point, member.point, slack=solution.slack)
         return total
 
-    def solution(self, order: Order) -> Solution:
-        """The order with its trees and all else that the search for a better one asks about."""
+    def solution(self, order: Order, slack: Slack | None = None) -> Solution:
+        """The order with its trees and all else that the search for a better one asks about.
+
+        The slack of a similar order saves work that is unlikely to matter; its cost is then still that of the trees.
+        """
         tables = self.tables.fork()
         out = Solution(order, self.nothing, tables)
         members = {m.key for at in order for m in at}
@@ -131,12 +133,15 @@ class Ledger:
                     out, {(i.node, point) for i in loads(tree) if i.written == point and i.node != member.node}
                 )
                 turns.append((member, tables.fork(point, point + 1)))
-                self.problem.lower(tables, member.node, point, point)
+                self.problem.lower(tables, member.node, point, point, slack=slack)
             for member, turn in turns:
                 loaded = member.result and turn.source[point][member.node] != COMPUTED
                 if loaded or tables.best[point][member.node] < out.costs[member.key]:
                     out.turns[member.key] = turn
         self._find_carried(out, members)
+        used = {(o.node, o.point) for tree in (*out.trees.values(), *out.carried.values()) for o in operators(tree)}
+        used |= {(i.node, i.point) for tree in (*out.trees.values(), *out.carried.values()) for i in loads(tree)}
+        out.slack = self.problem.slack(tables, out.costs, used)
         return out
 
     def _find_carried(self, out: Solution, members: set[Key]) -> None:
@@ -190,7 +195,7 @@ class Ledger:
             if not unread and not solution.carried:
                 return solution
             order = self.inserted(solution, [Member(*key) for key in sorted(solution.carried)])
-            better = self.solution([[m for m in at if m.key not in unread] for at in order])
+            better = self.solution([[m for m in at if m.key not in unread] for at in order], solution.slack)
             if not better.total <= solution.total:
                 return solution
             solution = better

@@ -1,8 +1,8 @@
 """The relational operators, defined on bags whose rows have integer weights.
 
 A relation is a function from rows to integers. Snapshots are never negative; deltas may be. Linear operators (Filter, Project, Expand,
-Replicate, Plus, joins in each input) are defined on any weights. The others (Aggregate, Window, TopK, the right sides of SemiJoin and AntiJoin,
-both sides of outer joins) are defined on net weights, which must not be negative.
+Replicate, Plus, InnerJoin in each input, the left sides of LeftOuterJoin, SemiJoin and AntiJoin) are defined on any weights. The others (Aggregate,
+Window, TopK, the right sides of LeftOuterJoin, SemiJoin and AntiJoin, both sides of FullOuterJoin) are defined on net weights, which must not be negative.
 
 There is no operator for what these can say: DISTINCT is `Aggregate` without calls; UNION ALL is `Plus`; UNION is DISTINCT of it; INTERSECT
 and EXCEPT are null-safe semi- and anti-joins of DISTINCT, their ALL forms count rows and `Replicate` them; a right outer join is a left one,

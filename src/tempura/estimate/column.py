@@ -17,8 +17,9 @@ from sqlglot.expressions.core import Expression
 from tempura.schema import Column
 
 ROW = "#"
-"""The first letter of an invented column that stands for a base table's rows: `#sales` has a value for each row of sales. It
-bounds how many combinations the columns of one table take together, which their product greatly overstates."""
+"""The first letter of an invented column that stands for a base table's rows: `#sales` has a value for each row of sales,
+numbered as they arrive. It bounds how many combinations the columns of one table take together, which their product greatly
+overstates, and its range tells which rows of the table a view is made of: a delta has none of the rows of the snapshot before it."""
 
 
 class ColumnStats(NamedTuple):

@@ -75,6 +75,11 @@ class CostModel(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def holds(self) -> bool:
+        """Whether operators hold what they were given, so that copies of base tables are as good as states."""
+        ...
+
     def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
         """An operator's own work; its inputs are where its shape wants them."""
         ...
@@ -131,6 +136,7 @@ class SparkCost:
     """The work of Spark's operators in core-seconds, by the coefficients of a profile."""
 
     name = "spark"
+    holds = False
 
     def __init__(self, profile: Profile = DEFAULT):
         self.profile = profile
@@ -186,18 +192,24 @@ class SparkCost:
 
 
 class UnitCost:
-    """Tuples that newly arrive at joins and aggregates: the measure of the paper's running example."""
+    """Tuples that newly arrive at the operators of the query as written: the measure of the paper's running example.
+
+    A base tuple is charged when it is read, that is when it arrives at the operator above it; what an operator was given it holds, so keeping and
+    loading are free, and whoever computes with it again pays nothing. Joins and aggregates are charged the derived tuples that are new to them, and the
+    difference of two snapshots all that it compares.
+    """
 
     name = "unit"
+    holds = True
 
     def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
-        if not isinstance(op, _JOINS + _GROUPINGS):
+        if not isinstance(op, (*_JOINS, *_GROUPINGS, Minus)):
             return 0.0
         new = [True] * len(inputs) if shape.new is None else shape.new
         return sum(i.rows for i, fresh in zip(inputs, new, strict=True) if fresh)
 
     def scan(self, stats: Stats) -> float:
-        return 0.0
+        return stats.rows
 
     def exchange(self, stats: Stats) -> float:
         return 0.0

@@ -6,6 +6,7 @@ composite key has at most as many values as its table has rows. Domains do not c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -75,11 +76,11 @@ class Match(NamedTuple):
     @property
     def left_partnered(self) -> float:
         """The share of left rows that have a partner."""
-        return self.left.not_null * _partnered(self.right, self.domain, self.residual)
+        return self.left.not_null * _partnered(self.left, self.right, self.domain, self.residual)
 
     @property
     def right_partnered(self) -> float:
-        return self.right.not_null * _partnered(self.left, self.domain, self.residual)
+        return self.right.not_null * _partnered(self.right, self.left, self.domain, self.residual)
 
     @property
     def equal(self) -> dict[str, str]:
@@ -194,15 +195,57 @@ def _is_unique(side: Side) -> bool:
     return all(c in names for c in unique)
 
 
-def _partnered(side: Side, domain: float, residual: float) -> float:
-    """The share of the other side's rows, with keys that are not NULL, that find a partner in this side."""
-    stats, keys, _ = side
-    names = [k.name for k in keys if k.name is not None]
-    present = stats.groups(names) if len(names) == len(keys) else min(stats.rows, domain)
-    share = min(1.0, present / domain)
+def _partnered(side: Side, other: Side, domain: float, residual: float) -> float:
+    """The share of a side's rows, with keys that are not NULL, that find a partner in the other side."""
+    present = _present(other, domain)
+    share = _akin(side, other, domain)
+    if share is None:
+        share = min(1.0, present / domain)
     if residual < 1 and present > 0:
-        share *= 1 - (1 - residual) ** (stats.rows / present)
+        share *= 1 - (1 - residual) ** (other.stats.rows / present)
     return share
+
+
+def _present(side: Side, domain: float) -> float:
+    """How many values a side's keys have."""
+    names = [k.name for k in side.keys if k.name is not None]
+    return side.stats.groups(names) if len(names) == len(side.keys) else min(side.stats.rows, domain)
+
+
+_WHOLE = 0.8
+"""A side with at least this part of the key values that its rows should have was thinned by nothing but what is known of."""
+
+
+def _akin(side: Side, other: Side, domain: float) -> float | None:
+    """The share of a side's keys that the other has, where both are the same columns of one table at different times.
+
+    They are then not independent draws from the domain. Where one side's rows are among the other's, so are its values. Where they have no
+    row in common, what the other lacks is what both have together, less what it has: all of a key's values, none of a column with few.
+    """
+    lefts = [side.stats.columns.get(k.name or "") for k in side.keys]
+    rights = [other.stats.columns.get(k.name or "") for k in other.keys]
+    tables = {c.row if c is not None else "" for c in (*lefts, *rights)}
+    row = tables.pop() if len(tables) == 1 else ""
+    mine, theirs = side.stats.columns.get(row), other.stats.columns.get(row)
+    if mine is None or theirs is None or not math.isclose(mine.kept, theirs.kept):
+        return None
+    spans: list[tuple[float, float]] = []
+    values: list[float] = []
+    for one, rows in ((side, mine), (other, theirs)):
+        if rows.least is None or rows.greatest is None:
+            return None
+        present = _present(one, domain)
+        if present < _WHOLE * sample_distinct(domain, rows.domain, (rows.greatest - rows.least) * rows.kept):
+            return None
+        spans.append((rows.least, rows.greatest))
+        values.append(present)
+    (a, b), (c, d) = spans
+    if b <= c or d <= a:
+        both = sample_distinct(domain, mine.domain, (b - a + d - c) * mine.kept)
+        return min(1.0, max(0.0, 1 - (both - values[1]) / values[0])) if values[0] > 0 else 1.0
+    if (a <= c and d <= b) or (c <= a and b <= d):
+        return min(1.0, values[1] / values[0]) if values[0] > 0 else 1.0
+    return None
 
 
 def _joined(

@@ -159,7 +159,9 @@ def _expand(op: Expand, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
         missing = sum(name not in s for s in op.sets) / max(sets, 1.0)
         if missing:
             padded[name] = 1 - (1 - padded.get(name, 0.0)) * (1 - missing)
-    unique = None if x.unique is None else (*x.unique, op.tag)
+    unique = None
+    if x.unique is not None and all(c in s for c in x.unique if c in op.columns for s in op.sets):
+        unique = (*x.unique, op.tag)
     return Stats(
         x.rows * sets,
         x.net * sets,
@@ -265,11 +267,18 @@ def _merge_state(op: MergeState, inputs: Sequence[Stats], schemas: Sequence[Sche
     united = united_distinct(most, [(a, i.folded) for a, i in zip(arrived, inputs, strict=True)])
     rows = max(0.0, min(united, sum(arrived)) - sum(i.retracted for i in inputs))
     made = {n: c for n, c in first.columns.items() if n not in op.by and not n.startswith(ROW)}
-    shared = _united(inputs, first.columns, rows)
+    # The merged state is of the rows of all inputs.
+    spans = {
+        n: _united_column(inputs, [i.columns.get(n, c) for i in inputs])
+        for n, c in first.columns.items()
+        if n.startswith(ROW)
+    }
+    columns = {**first.columns, **spans}
+    shared = _united(inputs, columns, rows)
     total = sum(i.rows * i.folded for i in inputs)
     folded = max(1.0, total / rows) if rows > 0 else 1.0
     return Stats(
-        rows, rows, first.width, first.columns, lambda n: rows if n in made else shared(n), first.padded, op.by, folded
+        rows, rows, first.width, columns, lambda n: rows if n in made else shared(n), first.padded, op.by, folded
     )
 
 
@@ -295,7 +304,7 @@ def _united(inputs: Sequence[Stats], columns: Columns, rows: float) -> Callable[
     def distinct(name: str) -> float:
         column = columns.get(name)
         domain = rows if column is None else column.domain
-        if column is not None and domain >= sum(i.columns[name].domain for i in inputs):
+        if column is not None and domain >= sum(i.columns.get(name, column).domain for i in inputs):
             return sum(i.distinct(name) for i in inputs)
         parts: list[tuple[float, float]] = []
         for i in inputs:
@@ -321,11 +330,11 @@ def _united_columns(inputs: Sequence[Stats]) -> Columns:
             others.append(other)
             same = same and other is column
         else:
-            columns[name] = column if same else _united_column(inputs, name, (column, *others))
+            columns[name] = column if same else _united_column(inputs, (column, *others))
     return columns
 
 
-def _united_column(inputs: Sequence[Stats], name: str, columns: Sequence[ColumnStats]) -> ColumnStats:
+def _united_column(inputs: Sequence[Stats], columns: Sequence[ColumnStats]) -> ColumnStats:
     first = columns[0]
     if all(c == first for c in columns):
         return first
@@ -337,15 +346,19 @@ def _united_column(inputs: Sequence[Stats], name: str, columns: Sequence[ColumnS
     )
     least = [c.least for c in columns if c.least is not None]
     greatest = [c.greatest for c in columns if c.greatest is not None]
-    domain = max(max(c.domain for c in columns), min(_FEW, sum(c.domain for c in columns)))
+    domain = max(c.domain for c in columns)
+    akin = all(c.row == first.row for c in columns)
+    if not akin:
+        domain = max(domain, min(_FEW, sum(c.domain for c in columns)))
     return ColumnStats(
         domain,
         nulls,
         min(least) if len(least) == len(columns) else None,
         max(greatest) if len(greatest) == len(columns) else None,
         max(c.width for c in columns),
-        first.row if all(c.row == first.row for c in columns) else "",
+        first.row if akin else "",
         all(c.guessed for c in columns),
+        max(c.kept for c in columns),
     )
 
 

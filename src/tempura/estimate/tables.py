@@ -17,7 +17,7 @@ Tables = Mapping[str, Table]
 def table_stats(table: Table, timeline: Timeline, point: int, tables: Tables | None = None) -> Stats:
     """A table as of a point. `tables` lets foreign keys take the number of values of what they refer to."""
     rows = table.rows(timeline, point) if point >= 0 else 0.0
-    return _stats(table, rows, rows, tables)
+    return _stats(table, rows, rows, (0.0, _arrived(table, timeline, -1, point)), tables)
 
 
 def delta_stats(
@@ -29,15 +29,23 @@ def delta_stats(
     """
     if start_point < 0:
         return table_stats(table, timeline, end_point, tables)
-    points = range(start_point + 1, end_point + 1)
-    arrived = sum(table.arrives.get(timeline.points[p].name, 0.0) for p in points)
-    retracted = sum(table.retracted(timeline, p) for p in points)
-    return _stats(table, arrived + retracted, arrived - retracted, tables)
+    arrived = _arrived(table, timeline, start_point, end_point)
+    retracted = sum(table.retracted(timeline, p) for p in range(start_point + 1, end_point + 1))
+    before = _arrived(table, timeline, -1, start_point)
+    # What is taken back may be as old as the table.
+    span = (0.0 if retracted else before, before + arrived)
+    return _stats(table, arrived + retracted, arrived - retracted, span, tables)
 
 
-def _stats(table: Table, rows: float, net: float, tables: Tables | None) -> Stats:
-    columns, width = _known(table, tables)
-    total = columns[ROW + table.name].domain
+def _arrived(table: Table, timeline: Timeline, start: int, end: int) -> float:
+    return sum(table.arrives.get(timeline.points[p].name, 0.0) for p in range(start + 1, end + 1))
+
+
+def _stats(table: Table, rows: float, net: float, span: tuple[float, float], tables: Tables | None) -> Stats:
+    known, width = _known(table, tables)
+    row = known[ROW + table.name]
+    total = row.domain
+    columns = {**known, ROW + table.name: row._replace(least=span[0], greatest=span[1])}
     # With retractions the old and the new row of a key may both be listed.
     unique = table.key if table.key and rows == net else None
     return Stats(rows, net, width, columns, _present(columns, total, rows), unique=unique)
@@ -47,7 +55,7 @@ def _present(columns: Mapping[str, ColumnStats], total: float, rows: float) -> C
     return lambda name: sample_distinct(columns[name].domain, total, rows) if name in columns else rows
 
 
-_cache: dict[tuple[int, int], tuple[ref[Table], dict[str, ColumnStats], float]] = {}
+_cache: dict[tuple[int, int], tuple[ref[Table], Tables | None, dict[str, ColumnStats], float]] = {}
 
 
 def _known(table: Table, tables: Tables | None) -> tuple[dict[str, ColumnStats], float]:
@@ -56,8 +64,8 @@ def _known(table: Table, tables: Tables | None) -> tuple[dict[str, ColumnStats],
     Tables hold mappings and cannot be hashed, so they are remembered by identity; a dead reference is another table's number.
     """
     found = _cache.get((id(table), id(tables)))
-    if found is not None and found[0]() is table:
-        return found[1], found[2]
+    if found is not None and found[0]() is table and found[1] is tables:
+        return found[2], found[3]
     total = total_rows(table)
     referred = {fk.columns[0]: fk.table for fk in table.foreign_keys if len(fk.columns) == 1}
     columns: dict[str, ColumnStats] = {ROW + table.name: ColumnStats(total, width=0.0)}
@@ -68,7 +76,7 @@ def _known(table: Table, tables: Tables | None) -> tuple[dict[str, ColumnStats],
     width = sum(c.width for c in columns.values())
     if len(_cache) > 1000:
         _cache.clear()
-    _cache[id(table), id(tables)] = (ref(table), columns, width)
+    _cache[id(table), id(tables)] = (ref(table), tables, columns, width)
     return columns, width
 
 

@@ -119,10 +119,10 @@ def show_memo(memo: Memo, names: Names) -> str:
         lines += [f"  {link} = {names.tvr(to)}" for link, to in record.links.items()]
         for said, mark in ((record.deltas, "t:u"), (record.news, "u")):
             for span, members in said.items():
-                over = _span(span)
+                over = show_span(span)
                 lines += [f"  [{mark}] over {over} = {show_term(names, t)}  -- {source.rule}" for t, source in members.items()]
     return "\n".join(lines)
 
 
-def _span(span: Any) -> str:
+def show_span(span: Any) -> str:
     return "{" + ", ".join(sorted(span)) + "}" if isinstance(span, frozenset) else f"[{span.start}:{span.end}]"  # type: ignore[reportUnknownArgumentType]

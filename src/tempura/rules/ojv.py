@@ -8,8 +8,19 @@ view's delta is the outer one's ΔR, so larger terms are settled before smaller 
 
 from __future__ import annotations
 
-
-from tempura.algebra import AggregateCall, AggregateState, AntiJoin, Filter, FullOuterJoin, InnerJoin, LeftOuterJoin, Minus, Output, Plus, Project
+from tempura.algebra import (
+    AggregateCall,
+    AggregateState,
+    AntiJoin,
+    Filter,
+    FullOuterJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    Minus,
+    Output,
+    Plus,
+    Project,
+)
 from tempura.explore import Time, TvrRef
 from tempura.expr import Expr, col, parse
 from tempura.rules.deltas import L, Q, R, on, t, u

@@ -8,7 +8,6 @@ cannot be bound is a `SqlError` that names the construct and its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,13 +18,13 @@ from sqlglot.errors import ParseError, TokenError
 from tempura.algebra import Op, SortKey
 from tempura.catalog import Catalog
 from tempura.errors import SqlError
-from tempura.expr import DIALECT
-from tempura.schema import fresh
-from tempura.sql.ordering import completed, key_of, ordered_terms, slice_of, top
-from tempura.sql.predicates import columns_of, detached
-from tempura.sql.projection import by_name, named_columns, narrowed, passed
+from tempura.expr import DIALECT, column_tree
+from tempura.sql.correlated import nested
+from tempura.sql.ordering import key_of, ordered_terms, slice_of, top
+from tempura.sql.predicates import detached
+from tempura.sql.projection import by_name, named_columns, narrowed, passed, projected, unique_spellings
+from tempura.sql.reading import read
 from tempura.sql.scope import Scope, Shown, Source, Tree, refuse
-from tempura.sql.select import Select, projected
 from tempura.sql.setops import combined
 from tempura.sql.sources import Bound, Ctes, relabelled, values
 from tempura.sql.subqueries import Nested
@@ -54,21 +53,29 @@ def parsed(text: str) -> Tree:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=DIALECT) if s is not None]
     except ParseError as error:
-        found = cast("dict[str, Any]", error.errors[0] if error.errors else {})
+        found = error.errors[0] if error.errors else {}
         raise SqlError(
-            f"the query cannot be read: {found.get('description', error)}, near {found.get('highlight', '')!r}",
+            f"the query cannot be read: {_described(found)}, near {found.get('highlight', '')!r}",
             hint="is it Spark SQL?",
             line=found.get("line"),
-            column=found.get("col"),
+            column=found["col"] - len(found.get("highlight") or " ") + 1 if found.get("col") else None,
         ) from error
     except TokenError as error:
-        raise SqlError(f"the query cannot be read: {error}", hint="look for a quote or a comment that is not closed") from error
+        raise SqlError(
+            f"the query cannot be read: {error}", hint="look for a quote or a comment that is not closed"
+        ) from error
     if len(statements) != 1:
         raise SqlError(f"the text holds {len(statements)} statements", hint="a job has one SELECT per query")
     tree = cast(Tree, statements[0])
     if not isinstance(tree, (exp.Query, exp.Values)):
         refuse(f"{type(tree).__name__.upper()} is not a query", tree, "write a SELECT")
     return tree
+
+
+def _described(error: dict[str, Any]) -> str:
+    """What the parser says is wrong, without the names of its classes."""
+    text = str(error.get("description", "")).rstrip(".")
+    return "something is missing" if "<class" in text else text[:1].lower() + text[1:]
 
 
 class Binder:
@@ -82,12 +89,9 @@ class Binder:
         """The outermost query, under the user's column names."""
         tree, ctes = self._with(_unwrapped(tree), {})
         if isinstance(tree, exp.Select):
-            return Select(self, tree, ctes, Scope()).final()
+            return read(self, tree, ctes, Scope()).final()
         bound = self._unordered(tree, ctes, Scope())
-        taken: list[str] = []
-        for shown in bound.shown:
-            name = fresh(shown.spelling, taken)
-            taken.append(name if name.lower() not in {t.lower() for t in taken} else fresh(name.lower(), {t.lower() for t in taken}))
+        taken = unique_spellings(s.spelling for s in bound.shown)
         columns = by_name(bound.op)
         op = projected(bound.op, [passed(columns[s.base], n) for s, n in zip(bound.shown, taken, strict=True)])
         shown = tuple(Shown(s.spelling, n) for s, n in zip(bound.shown, taken, strict=True))
@@ -97,14 +101,14 @@ class Binder:
         """A query inside FROM, a CTE or a set operation; `scope` is new, and knows what is around it."""
         tree, ctes = self._with(_unwrapped(tree), ctes)
         if isinstance(tree, exp.Select):
-            return Select(self, tree, ctes, scope).bound()
+            return read(self, tree, ctes, scope).bound()
         return self._ordered(tree, self._unordered(tree, ctes, scope))[0]
 
     def nested(self, tree: Tree, ctes: Ctes, outer: Scope, kind: str) -> Nested:
         """A query inside an expression."""
         tree, ctes = self._with(_unwrapped(tree), ctes)
         if isinstance(tree, exp.Select):
-            return Select(self, tree, ctes, Scope(outer)).nested(kind)
+            return nested(read(self, tree, ctes, Scope(outer)), kind)
         bound = self._ordered(tree, self._unordered(tree, ctes, Scope(outer, lateral=False)))[0]
         return Nested(bound.op, () if kind == "exists" else tuple(s.base for s in bound.shown))
 
@@ -115,9 +119,19 @@ class Binder:
             return values(tree)
         if isinstance(tree, exp.SetOperation):
             if tree.args.get("by_name"):
-                refuse(f"{type(tree).__name__.upper()} BY NAME is not supported", tree, "select the columns in the same order")
-            sides = self._union_sides(tree) if isinstance(tree, exp.Union) and not tree.args.get("distinct") else [tree.this, tree.expression]
-            return combined(tree, [self.query(s, ctes, Scope(scope.outer, scope.lateral and scope.outer is None)) for s in sides])
+                refuse(
+                    f"{type(tree).__name__.upper()} BY NAME is not supported",
+                    tree,
+                    "select the columns in the same order",
+                )
+            sides = (
+                self._union_sides(tree)
+                if isinstance(tree, exp.Union) and not tree.args.get("distinct")
+                else [tree.this, tree.expression]
+            )
+            return combined(
+                tree, [self.query(s, ctes, Scope(scope.outer, scope.lateral and scope.outer is None)) for s in sides]
+            )
         refuse(f"{type(tree).__name__.upper()} is not supported here", tree, "write a SELECT")
 
     def _union_sides(self, tree: Tree) -> list[Tree]:
@@ -138,7 +152,11 @@ class Binder:
         for cte in clause.expressions:
             name = cte.alias.lower()
             if clause.args.get("recursive") and any(t.name.lower() == name for t in cte.this.find_all(exp.Table)):
-                refuse(f"the recursive CTE {cte.alias!r} is not supported", cte.args["alias"], "unroll it, or keep its result as a table")
+                refuse(
+                    f"the recursive CTE {cte.alias!r} is not supported",
+                    cte.args["alias"],
+                    "unroll it, or keep its result as a table",
+                )
             bound = self.query(cte.this, known, Scope())
             columns = cte.args["alias"].args.get("columns")
             known[name] = Bound(bound.op, relabelled(bound.shown, columns, cte)) if columns else bound
@@ -150,16 +168,16 @@ class Binder:
         if part.whole and not terms:
             return bound, ()
         scope = Scope()
-        scope.add(Source("", bound.op, bound.shown, False))
+        scope.add(Source("", bound.op, bound.shown))
         trees: list[tuple[Tree, str]] = []
         for term in terms:
             trees.append((self._order_key(term.this, bound, scope), ""))
         op, found = named_columns(bound.op, trees)
-        keys = [SortKey(n, k.descending, k.nulls_first) for n, k in zip(found, (key_of(t, None, None) for t in terms), strict=True)]
-        if not part.whole:
-            op = narrowed(top(op, keys, part), [c.name for c in bound.op.schema])
-        else:
-            op = bound.op
+        keys = [
+            SortKey(n, k.descending, k.nulls_first)
+            for n, k in zip(found, (key_of(t, None, None) for t in terms), strict=True)
+        ]
+        op = bound.op if part.whole else narrowed(top(op, keys, part), [c.name for c in bound.op.schema])
         known = {c.name for c in op.schema}
         presented = keys[: next((i for i, k in enumerate(keys) if k.column not in known), len(keys))]
         return Bound(op, bound.shown), tuple(presented)
@@ -169,17 +187,13 @@ class Binder:
             number = int(tree.name)
             if not 1 <= number <= len(bound.shown):
                 refuse(f"position {number} is not in the select list, which has {len(bound.shown)} columns", tree)
-            return _column(bound.shown[number - 1].base)
+            return column_tree(bound.shown[number - 1].base)
         for column in list(tree.find_all(exp.Column)):
             found = scope.resolve(column)
             if column is tree:
                 return found
             column.replace(found)
         return detached(tree)
-
-
-def _column(name: str) -> Tree:
-    return exp.column(exp.to_identifier(name, quoted=True))
 
 
 def _modified(tree: Tree) -> bool:
@@ -191,6 +205,3 @@ def _unwrapped(tree: Tree) -> Tree:
     while isinstance(tree, exp.Subquery) and not _modified(tree):
         tree = tree.this
     return tree
-
-
-__all__ = ["Binder", "Query", "Sequence", "bind", "columns_of", "completed", "parsed"]

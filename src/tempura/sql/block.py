@@ -263,7 +263,8 @@ def _reserved_words() -> frozenset[str]:
     words: set[str] = set()
     for name in ("spark", "duckdb"):
         keywords = cast("dict[str, Any]", Dialect.get_or_raise(name).tokenizer_class.KEYWORDS)
-        words |= {k.lower() for k in keywords if re.fullmatch(r"[A-Za-z_]+", k)}
+        # ORDER BY and the like are one keyword to the tokenizer, and each of their words is taken.
+        words |= {word.lower() for k in keywords for word in k.split() if re.fullmatch(r"[A-Za-z_]+", word)}
     return frozenset(words | {"at", "position", "user", "session_user", "current_user", "check", "column", "only", "both", "leading", "trailing", "lateral", "time"})  # fmt: skip
 
 

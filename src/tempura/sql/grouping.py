@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 from sqlglot import exp
 
-from tempura.algebra import Aggregate, AggregateCall, Expand, Op
+from tempura.algebra import Aggregate, AggregateCall, Expand, Op, Output
 from tempura.algebra.incremental import PARTS
 from tempura.expr import TRUE, Expr, column_tree
 from tempura.schema import Column, fresh, names
-from tempura.sql.predicates import columns_of, detached, renamed, replaced
+from tempura.sql.predicates import detached, predicate, renamed, replaced
 from tempura.sql.projection import by_name, computed, extended, narrowed, passed, slug
 from tempura.sql.scope import Tree, refuse
-from tempura.sql.types import aggregate_type, infer
+from tempura.sql.types import aggregate_type, infer, kind_of
 
-_KNOWN: dict[type[exp.Expression], str] = {
+_KNOWN: dict[type[Any], str] = {
     exp.Sum: "sum",
     exp.Count: "count",
     exp.Avg: "avg",
@@ -38,12 +39,57 @@ _KNOWN: dict[type[exp.Expression], str] = {
     exp.VariancePop: "var_pop",
     exp.CountIf: "count_if",
 }
-_SPELLINGS = {"mean": "avg", "every": "bool_and", "some": "bool_or", "std": "stddev_samp", **{name: name for name in PARTS}}
+_SPELLINGS = {
+    "mean": "avg",
+    "every": "bool_and",
+    "some": "bool_or",
+    "std": "stddev_samp",
+    **{name: name for name in PARTS},
+}
 _OTHERS = frozenset(
-    "skewness kurtosis bit_and bit_or bit_xor regr_count regr_slope regr_intercept regr_r2 regr_avgx regr_avgy regr_sxx regr_sxy "
-    "regr_syy mode max_by min_by histogram_numeric percentile percentile_approx approx_percentile count_min_sketch try_sum try_avg "
-    "collect_list collect_set array_agg approx_count_distinct first last first_value last_value median product listagg string_agg "
-    "hll_sketch_agg hll_union_agg bitmap_construct_agg bitmap_or_agg schema_of_json_agg".split()
+    [
+        "skewness",
+        "kurtosis",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "regr_count",
+        "regr_slope",
+        "regr_intercept",
+        "regr_r2",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "mode",
+        "max_by",
+        "min_by",
+        "histogram_numeric",
+        "percentile",
+        "percentile_approx",
+        "approx_percentile",
+        "count_min_sketch",
+        "try_sum",
+        "try_avg",
+        "collect_list",
+        "collect_set",
+        "array_agg",
+        "approx_count_distinct",
+        "first",
+        "last",
+        "first_value",
+        "last_value",
+        "median",
+        "product",
+        "listagg",
+        "string_agg",
+        "hll_sketch_agg",
+        "hll_union_agg",
+        "bitmap_construct_agg",
+        "bitmap_or_agg",
+        "schema_of_json_agg",
+    ]
 )
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -111,13 +157,17 @@ def _joined(parts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 class Grouped:
     """An aggregation over `op`: builds the tree, and rewrites expressions to stand above it."""
 
-    def __init__(self, op: Op, groups: Groups, hints: Sequence[tuple[Tree, str]], carried: Sequence[str], trees: Sequence[Tree]):
+    def __init__(
+        self, op: Op, groups: Groups, hints: Sequence[tuple[Tree, str]], carried: Sequence[str], trees: Sequence[Tree]
+    ):
         self._hints = hints
         self._columns = by_name(op)
         self._taken: set[str] = {*carried, *(k.name for k in groups.keys if isinstance(k, exp.Column))}
         self._keys, outputs = self._key_columns(groups.keys, set(names(op.schema)))
-        self._computed = {Expr(detached(k)): n for k, n in zip(groups.keys, self._keys, strict=True) if not isinstance(k, exp.Column)}
-        self._calls: dict[str, AggregateCall] = {}
+        self._computed = {
+            Expr(detached(k)): n for k, n in zip(groups.keys, self._keys, strict=True) if not isinstance(k, exp.Column)
+        }
+        self._calls: dict[Tree, AggregateCall] = {}
         self._tag = ""
         grouped = bool(groups.keys or carried)
         for tree in trees:
@@ -133,9 +183,9 @@ class Grouped:
         self.op: Op = Aggregate(op, tuple(by), tuple(self._calls.values()))
         self._known = set(names(self.op.schema))
 
-    def _key_columns(self, keys: Sequence[Tree], present: set[str]):
+    def _key_columns(self, keys: Sequence[Tree], present: set[str]) -> tuple[list[str], list[Output]]:
         found: list[str] = []
-        outputs = {}
+        outputs: dict[Expr, Output] = {}
         for key in keys:
             if isinstance(key, exp.Column):
                 found.append(key.name)
@@ -152,15 +202,15 @@ class Grouped:
         return next((alias for item, alias in self._hints if alias and item == tree), "") or slug(tree)
 
     def _add(self, tree: Tree, grouped: bool) -> None:
-        text = tree.sql(dialect="spark")
-        if text in self._calls:
+        if tree in self._calls:
             return
         for inner in core(tree).iter_expressions():
             if next(aggregates(inner), None) is not None:
                 refuse("an aggregate inside an aggregate", tree, "aggregate in a derived table first")
         name = fresh(self._hint(tree), self._taken)
         self._taken.add(name)
-        self._calls[text] = aggregate_call(name, detached(tree), self._columns, grouped)
+        own = detached(tree)
+        self._calls[own] = aggregate_call(name, own, self._columns, grouped)
 
     def _expanded(self, op: Op, sets: Sequence[frozenset[str]]) -> Op:
         """`op` once per grouping set; what is both grouped and aggregated is copied first, since the aggregate wants its value."""
@@ -170,7 +220,7 @@ class Grouped:
         if copies:
             present = by_name(op)
             op = extended(op, [passed(present[c], copy) for c, copy in copies.items()])
-            self._calls = {text: _renamed(call, copies) for text, call in self._calls.items()}
+            self._calls = {tree: _renamed(call, copies) for tree, call in self._calls.items()}
         self._tag = fresh("grouping_id", set(names(op.schema)) | self._taken)
         return Expand(op, columns, tuple(sets), self._tag)
 
@@ -186,7 +236,7 @@ class Grouped:
                 )
         return tree
 
-    def _replacement(self, tree: Tree) -> Tree | None:
+    def _replacement(self, tree: Tree) -> Tree:
         if isinstance(tree, exp.Column):
             return None
         if self._computed and any(type(tree) is type(e.tree) for e in self._computed):
@@ -198,7 +248,7 @@ class Grouped:
         if isinstance(tree, (exp.Grouping, exp.GroupingId)):
             return self._grouping(tree)
         if is_aggregate(tree):
-            return column_tree(self._calls[tree.sql(dialect="spark")].name)
+            return column_tree(self._calls[tree].name)
         return None
 
     def _window(self, tree: Tree) -> Tree:
@@ -215,13 +265,18 @@ class Grouped:
     def _grouping(self, tree: Tree) -> Tree:
         columns = list(dict.fromkeys(self._keys))
         if not self._tag:
-            refuse("grouping() and grouping_id() need ROLLUP, CUBE or GROUPING SETS", tree, "take it out, or group by sets")
+            refuse(
+                "grouping() and grouping_id() need ROLLUP, CUBE or GROUPING SETS", tree, "take it out, or group by sets"
+            )
         bits = [columns.index(self._grouped_name(a, columns)) for a in tree.expressions]
         if isinstance(tree, exp.Grouping) and len(bits) == 1:
             return exp.cast(self._bit(len(columns) - 1 - bits[0]), "tinyint")
         if not bits or bits == list(range(len(columns))):
-            return exp.paren(exp.BitwiseAnd(this=column_tree(self._tag), expression=exp.Literal.number(2 ** len(columns) - 1)), copy=False)
-        total: Tree | None = None
+            return exp.paren(
+                exp.BitwiseAnd(this=column_tree(self._tag), expression=exp.Literal.number(2 ** len(columns) - 1)),
+                copy=False,
+            )
+        total: Tree = None
         for place, bit in enumerate(reversed(bits)):
             shifted = exp.Mul(this=self._bit(len(columns) - 1 - bit), expression=exp.Literal.number(2**place))
             total = shifted if total is None else exp.Add(this=total, expression=shifted)
@@ -242,7 +297,7 @@ class Grouped:
         """A value above the aggregation as it is where the group has no row at all: counts are 0 then, not NULL."""
         counts = {c.name for c in self._calls.values() if c.function in ("count", "approx_count_distinct")}
 
-        def coalesced(part: Tree) -> Tree | None:
+        def coalesced(part: Tree) -> Tree:
             if isinstance(part, exp.Column) and part.name in counts:
                 return exp.Coalesce(this=part.copy(), expressions=[exp.Literal.number(0)])
             return None
@@ -272,7 +327,9 @@ def aggregate_call(name: str, tree: Tree, columns: dict[str, Column], grouped: b
     if isinstance(tree, exp.Filter):
         where = Expr(detached(tree.expression.this))
         tree = detached(tree.this)
-    function = _KNOWN.get(type(tree)) or (_SPELLINGS.get(tree.name.lower()) if isinstance(tree, exp.Anonymous) else None)
+    function = _KNOWN.get(kind_of(tree)) or (
+        _SPELLINGS.get(tree.name.lower()) if isinstance(tree, exp.Anonymous) else None
+    )
     if function is None:
         inner = core(tree)
         called = inner.name.lower() if isinstance(inner, exp.Anonymous) else _class_name(inner)
@@ -281,23 +338,31 @@ def aggregate_call(name: str, tree: Tree, columns: dict[str, Column], grouped: b
     argument, distinct = _argument(tree, function)
     if function == "count_if":
         assert argument is not None
-        where = Expr(argument if where is TRUE else exp.and_(argument, where.tree))
+        where = predicate([argument, where.tree])
         function, argument = "count", None
     kind = aggregate_type(function, None if argument is None else infer(argument, columns), grouped and where is TRUE)
-    return AggregateCall(Column(name, kind.type, kind.nullable), function, None if argument is None else Expr(argument), distinct, where)
+    return AggregateCall(
+        Column(name, kind.type, kind.nullable), function, None if argument is None else Expr(argument), distinct, where
+    )
 
 
 def _class_name(tree: Tree) -> str:
     return {"ApproxDistinct": "approx_count_distinct"}.get(type(tree).__name__, type(tree).__name__.lower())
 
 
-def _argument(tree: Tree, function: str) -> tuple[Tree | None, bool]:
-    arguments: list[Tree] = tree.expressions if isinstance(tree, exp.Anonymous) else [a for a in (tree.this, *tree.expressions) if a is not None]
+def _argument(tree: Tree, function: str) -> tuple[Tree, bool]:
+    arguments: list[Tree] = (
+        tree.expressions
+        if isinstance(tree, exp.Anonymous)
+        else [a for a in (tree.this, *tree.expressions) if a is not None]
+    )
     distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
     if distinct:
         arguments = arguments[0].expressions
     if function == "count":
-        if not arguments or (not distinct and len(arguments) == 1 and isinstance(arguments[0], (exp.Star, exp.Literal))):
+        if not arguments or (
+            not distinct and len(arguments) == 1 and isinstance(arguments[0], (exp.Star, exp.Literal))
+        ):
             return None, False
         if any(isinstance(a, exp.Star) or isinstance(a.this, exp.Star) for a in arguments):
             refuse("count(DISTINCT *) is not supported", tree, "name the columns")
@@ -311,6 +376,3 @@ def _argument(tree: Tree, function: str) -> tuple[Tree | None, bool]:
     if function in ("min", "max", "any_value", "bool_and", "bool_or"):
         distinct = False
     return detached(arguments[0]), distinct
-
-
-__all__ = ["Grouped", "Groups", "aggregate_call", "aggregates", "columns_of", "core", "cube", "has_grouping", "is_aggregate", "rollup"]

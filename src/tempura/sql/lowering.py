@@ -69,7 +69,7 @@ class Lowering:
         number = self._number(op)
         if number not in self._shared:
             closed = self.closed(self._lower(op))
-            name = self.add_cte(closed.query, type(op).__name__)
+            name = self.add_cte(closed.query, _cte_name(op))
             self._shared[number] = (name, closed.columns, closed.weighted)
         return reading(*self._shared[number])
 
@@ -91,7 +91,9 @@ class Lowering:
         """A block that reads the relation: itself if it is open, else its CTE."""
         if isinstance(relation, Block):
             return relation
-        return reading(self.add_cte(relation.query, name or relation.name or "part"), relation.columns, relation.weighted)
+        return reading(
+            self.add_cte(relation.query, name or relation.name or "part"), relation.columns, relation.weighted
+        )
 
     def closed(self, relation: Relation) -> Closed:
         if isinstance(relation, Closed):

@@ -13,6 +13,7 @@ from sqlglot import exp
 from tempura.algebra import Filter, Op, SortKey, TopK, Window, WindowCall
 from tempura.expr import Expr, column_tree
 from tempura.schema import Column, fresh, names
+from tempura.sql.predicates import predicate
 from tempura.sql.projection import narrowed
 from tempura.sql.scope import Tree, refuse
 
@@ -21,7 +22,7 @@ from tempura.sql.scope import Tree, refuse
 class Key:
     """One key of ORDER BY: an expression, or the position of an output column."""
 
-    tree: Tree | None
+    tree: Tree
     item: int | None
     descending: bool
     nulls_first: bool
@@ -49,7 +50,7 @@ def slice_of(query: Tree) -> Slice:
     return Slice(_number(limit, "LIMIT"), _number(offset, "OFFSET") or 0)
 
 
-def _number(clause: Tree | None, what: str) -> int | None:
+def _number(clause: Tree, what: str) -> int | None:
     if clause is None:
         return None
     value = clause.expression
@@ -65,7 +66,7 @@ def ordered_terms(query: Tree) -> list[Tree]:
     return order.expressions if order else []
 
 
-def key_of(term: Tree, tree: Tree | None, item: int | None) -> Key:
+def key_of(term: Tree, tree: Tree, item: int | None) -> Key:
     return Key(tree, item, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
 
 
@@ -101,4 +102,4 @@ def top_of_each(op: Op, keys: Sequence[SortKey], part: Slice, partition: Sequenc
         bounds.append(exp.LTE(this=column_tree(name), expression=exp.Literal.number(part.limit + part.offset)))
     if part.offset:
         bounds.append(exp.GT(this=column_tree(name), expression=exp.Literal.number(part.offset)))
-    return narrowed(Filter(numbered, Expr(exp.and_(*bounds))), names(op.schema))
+    return narrowed(Filter(numbered, predicate(bounds)), names(op.schema))

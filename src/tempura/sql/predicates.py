@@ -25,7 +25,7 @@ def detached(tree: Tree) -> Tree:
     return tree.copy() if tree.parent is not None else tree
 
 
-def conjuncts_of(tree: Tree | None) -> list[Tree]:
+def conjuncts_of(tree: Tree) -> list[Tree]:
     """The conjuncts of a predicate, ORs factored; TRUE has none."""
     return [] if tree is None else list(_conjuncts(tree))
 
@@ -100,7 +100,7 @@ def substituted(tree: Tree, values: dict[str, Tree]) -> Tree:
     return tree
 
 
-def replaced(tree: Tree, rule: Callable[[Tree], Tree | None]) -> Tree:
+def replaced(tree: Tree, rule: Callable[[Tree], Tree]) -> Tree:
     """The tree with every part for which the rule gives something replaced by it, outermost first, in place."""
     found = rule(tree)
     if found is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
-from tempura.algebra import Op, Output, Project
+from tempura.algebra import Op, Output, Project, Scan
 from tempura.expr import Expr, col
 from tempura.schema import Column, fresh, names
 from tempura.sql.scope import Tree
@@ -38,12 +38,23 @@ def narrowed(op: Op, wanted: Iterable[str]) -> Op:
     """The wanted columns of `op`, in its order."""
     keep = set(wanted)
     kept = [c for c in op.schema if c.name in keep]
-    return op if len(kept) == len(op.schema) or not kept else Project(op, tuple(passed(c) for c in kept))
+    return op if len(kept) == len(op.schema) or not kept else project(op, [passed(c) for c in kept])
+
+
+def project(op: Op, outputs: Sequence[Output]) -> Op:
+    """The projection; over another one that is not a table's own, both in one, unless that would compute something twice."""
+    if not isinstance(op, Project) or isinstance(op.input, Scan):
+        return Project(op, tuple(outputs))
+    inner = {o.name: o.expr for o in op.outputs}
+    used = [c for o in outputs for c in o.expr.columns]
+    if any(used.count(c) > 1 and not inner[c].name for c in set(used)):
+        return Project(op, tuple(outputs))
+    return Project(op.input, tuple(Output(o.column, o.expr.substitute(inner)) for o in outputs))
 
 
 def extended(op: Op, outputs: Sequence[Output]) -> Op:
     """All columns of `op` and some computed ones."""
-    return Project(op, (*(passed(c) for c in op.schema), *outputs)) if outputs else op
+    return project(op, [*(passed(c) for c in op.schema), *outputs]) if outputs else op
 
 
 def named_columns(op: Op, trees: Sequence[tuple[Tree, str]]) -> tuple[Op, list[str]]:
@@ -70,8 +81,27 @@ def apart(right: Op, left: Op, also: Iterable[str] = ()) -> tuple[Op, dict[str, 
     taken = {*names(left.schema), *also}
     called: dict[str, str] = {}
     for column in right.schema:
-        called[column.name] = fresh(column.name, taken | (set(names(right.schema)) - {column.name} if column.name in taken else set()))
+        called[column.name] = fresh(
+            column.name, taken | (set(names(right.schema)) - {column.name} if column.name in taken else set())
+        )
         taken.add(called[column.name])
     if all(old == new for old, new in called.items()):
         return right, called
-    return Project(right, tuple(passed(c, called[c.name]) for c in right.schema)), called
+    return project(right, [passed(c, called[c.name]) for c in right.schema]), called
+
+
+def projected(op: Op, outputs: Sequence[Output]) -> Op:
+    """The outputs as a projection, unless `op` has just these columns already."""
+    same = [o.expr.name for o in outputs] == [o.name for o in outputs] == list(names(op.schema))
+    return op if same else project(op, outputs)
+
+
+def unique_spellings(spellings: Iterable[str]) -> list[str]:
+    """The users' names for columns, made different where they are equal but for case, as a table would require."""
+    taken: set[str] = set()
+    found: list[str] = []
+    for spelling in spellings:
+        name = spelling + fresh(spelling.lower(), taken)[len(spelling) :]
+        taken.add(name.lower())
+        found.append(name)
+    return found

@@ -12,13 +12,14 @@ from tempura.sql.predicates import detached
 from tempura.sql.scope import Scope, Tree, refuse
 from tempura.sql.sources import Ctes
 from tempura.sql.subqueries import Sub
+from tempura.sql.types import clauses, kind_of
 
 if TYPE_CHECKING:
     from tempura.sql.bind import Binder
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-_GENERATORS = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.Unnest)
-_GENERATOR_NAMES = frozenset("stack inline inline_outer posexplode_outer json_tuple explode_outer".split())
+_GENERATORS = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.Unnest, exp.Stack)
+_GENERATOR_NAMES = frozenset(["stack", "inline", "inline_outer", "posexplode_outer", "json_tuple", "explode_outer"])
 
 
 class Resolver:
@@ -36,7 +37,9 @@ class Resolver:
         aliases = aliases or {}
         if isinstance(tree, exp.Column):
             return self._column(tree, aliases, alias_first)
-        if isinstance(tree, (exp.Exists, exp.Subquery, exp.Query)) or (isinstance(tree, exp.In) and tree.args.get("query")):
+        if isinstance(tree, (exp.Exists, exp.Subquery, exp.Query)) or (
+            isinstance(tree, exp.In) and tree.args.get("query")
+        ):
             return self._subquery(tree, aliases, alias_first)
         if isinstance(tree, _COMPARISONS) and isinstance(tree.expression, (exp.Any, exp.All)):
             return self._quantified(tree, aliases, alias_first)
@@ -60,8 +63,9 @@ class Resolver:
             return value if isinstance(value, (exp.Column, exp.Literal, exp.Func)) else exp.Paren(this=value)
         found = self._scope.resolve(tree)
         if isinstance(found, exp.Column):
-            meta: dict[str, Any] = tree.this.meta
-            found.meta.update({**meta, "user": tree.sql(dialect="spark")})
+            # What is renamed still has to be called by its name, and found, in an error.
+            meta: dict[str, Any] = tree.parts[0].meta
+            found.meta.update(meta, user=".".join(p.name for p in tree.parts))
         return found
 
     def _write_out(self, window: Tree) -> None:
@@ -73,7 +77,7 @@ class Resolver:
         for part in ("partition_by", "order", "spec"):
             value = found.args.get(part)
             if value is not None and window.args.get(part) is None:
-                window.set(part, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+                window.set(part, [v.copy() for v in clauses(found, part)] if part == "partition_by" else value.copy())
 
     def _subquery(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
         if isinstance(tree, exp.Exists):
@@ -81,7 +85,9 @@ class Resolver:
         if isinstance(tree, exp.In):
             left = tree.this.unnest() if isinstance(tree.this, exp.Paren) else tree.this
             operands = list(left.expressions) if isinstance(left, exp.Tuple) else [left]
-            return self._call(tree, "in", tree.args["query"], [detached(self.resolve(o, aliases, alias_first)) for o in operands])
+            return self._call(
+                tree, "in", tree.args["query"], [detached(self.resolve(o, aliases, alias_first)) for o in operands]
+            )
         if tree.parent is not None and isinstance(tree.parent, exp.Array):
             refuse("ARRAY with a sub-query is not supported", tree)
         return self._call(tree, "scalar", tree, [])
@@ -96,17 +102,25 @@ class Resolver:
         if isinstance(quantifier, exp.Any):
             if isinstance(tree, exp.EQ):
                 return self._call(tree, "in", query, [operand])
-            return self._call(tree, "any", query, [operand], type(tree))
+            return self._call(tree, "any", query, [operand], kind_of(tree))
         if isinstance(tree, exp.NEQ):
             return exp.Not(this=self._call(tree, "in", query, [operand]))
-        return self._call(tree, "all", query, [operand], type(tree))
+        return self._call(tree, "all", query, [operand], kind_of(tree))
 
-    def _call(self, tree: Tree, kind: str, query: Tree, operands: list[Tree], comparison: type[exp.Expression] | None = None) -> Tree:
+    def _call(
+        self, tree: Tree, kind: str, query: Tree, operands: list[Tree], comparison: type[Any] | None = None
+    ) -> Tree:
         nested = self._binder.nested(query, self._ctes, self._scope, kind)
         if operands and nested.value is None and len(nested.outputs) != len(operands):
-            refuse(f"{len(operands)} value(s) are compared with a sub-query of {len(nested.outputs)} column(s)", tree, "select as many as there are on the left")
+            refuse(
+                f"{len(operands)} value(s) are compared with a sub-query of {len(nested.outputs)} column(s)",
+                tree,
+                "select as many as there are on the left",
+            )
         if kind == "scalar" and nested.value is None and len(nested.outputs) != 1:
-            refuse(f"a scalar sub-query gives one column, this one gives {len(nested.outputs)}", query, "select one column")
+            refuse(
+                f"a scalar sub-query gives one column, this one gives {len(nested.outputs)}", query, "select one column"
+            )
         sub = Sub(kind, nested, len(operands), comparison)
         name = next((n for n, known in self.subs.items() if known == sub), f"?{len(self.subs)}")
         self.subs[name] = sub

@@ -18,25 +18,24 @@ from tempura.algebra import Op
 from tempura.errors import SqlError
 from tempura.expr import column_tree
 from tempura.schema import Column, fresh
+from tempura.sql.types import Tree
 
 OUTER = "^"
 """Begins the internal name of a column of the enclosing query."""
-
-Tree = exp.Expression
 
 
 def position(tree: Any) -> tuple[int, int] | tuple[None, None]:
     """Line and column of the first token of `tree` that the parser kept the place of, or of what encloses it."""
     while tree is not None:
-        for part in tree.walk():
-            meta = part.meta
-            if "line" in meta:
-                return meta["line"], meta["col"] - (meta["end"] - meta["start"])
+        metas = [part.meta for part in tree.walk() if "line" in part.meta]
+        if metas:
+            first = min(metas, key=lambda meta: meta["start"])
+            return first["line"], first["col"] - (first["end"] - first["start"])
         tree = tree.parent
     return None, None
 
 
-def refuse(message: str, tree: Tree | None = None, hint: str = "") -> NoReturn:
+def refuse(message: str, tree: Tree = None, hint: str = "") -> NoReturn:
     """Raise the error at the place of `tree`."""
     line, column = position(tree)
     raise SqlError(message, hint=hint, line=line, column=column)
@@ -46,7 +45,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names what the user may have meant."""
     known = list(dict.fromkeys(known))
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+    return (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"known here: {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+    )
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,6 @@ class Source:
     alias: str
     op: Op
     shown: tuple[Shown, ...]
-    prunable: bool
-    """Whether unused columns are to be dropped right above `op`: true for base tables, whose every use may differ."""
     internal: dict[str, str] = field(default_factory=dict[str, str])
     """Column of `op` → internal name."""
     used: set[str] = field(default_factory=set[str])
@@ -79,8 +80,16 @@ class Source:
     merged: set[str] = field(default_factory=set[str])
     """Visible names that USING has merged: reached by `*` and unqualified names through the merged column only."""
 
+    def __post_init__(self) -> None:
+        self._by_name: dict[str, list[str]] = {}
+        for shown in self.shown:
+            bases = self._by_name.setdefault(shown.name, [])
+            if shown.base not in bases:
+                bases.append(shown.base)
+
     def find(self, name: str) -> list[str]:
-        return list(dict.fromkeys(s.base for s in self.shown if s.name == name))
+        """The columns of `op` that are shown under a name."""
+        return self._by_name.get(name, [])
 
     def use(self, base: str) -> exp.Column:
         self.used.add(base)
@@ -112,21 +121,20 @@ class Scope:
         """Every column of the block by internal name, outer ones included."""
         found = dict(self.outside)
         for source in self.sources:
-            found |= {source.internal[c.name]: Column(source.internal[c.name], c.type, c.nullable) for c in source.op.schema}
+            found |= {
+                source.internal[c.name]: Column(source.internal[c.name], c.type, c.nullable) for c in source.op.schema
+            }
         return found
 
     def resolve(self, tree: exp.Column) -> Tree:
         """What a column of the text stands for, as a tree over internal names."""
-        found = self._own(tree) or self._enclosing(tree)
+        found = self.own(tree) or self._enclosing(tree)
         if found is None:
             self._unknown(tree)
         return found
 
-    def own(self, tree: exp.Column) -> Tree | None:
-        """The same among this block's own sources."""
-        return self._own(tree)
-
-    def _own(self, tree: exp.Column) -> Tree | None:
+    def own(self, tree: exp.Column) -> Tree:
+        """The same among this block's own sources; None if none of them knows the name."""
         parts = [p.name.lower() for p in tree.parts]
         if len(parts) > 1:
             for i in range(len(parts) - 1, 0, -1):
@@ -142,7 +150,7 @@ class Scope:
         found = self._unqualified(tree, parts[0])
         return None if found is None else _fields(found, tree.parts[1:])
 
-    def _unqualified(self, tree: exp.Column, name: str) -> Tree | None:
+    def _unqualified(self, tree: exp.Column, name: str) -> Tree:
         if name in self.shared:
             merged = self.shared[name].copy()
             self.touch(merged)
@@ -159,19 +167,21 @@ class Scope:
     def _one(self, tree: exp.Column, found: list[tuple[Source, str]]) -> Tree:
         if len(found) > 1:
             owners = ", ".join(f"{s.alias or 'a sub-query'}.{tree.name}" for s, _ in found)
-            refuse(f"column {tree.name!r} is ambiguous: {owners}", tree, "write the table's name or alias in front of it")
+            refuse(
+                f"column {tree.name!r} is ambiguous: {owners}", tree, "write the table's name or alias in front of it"
+            )
         source, base = found[0]
         return source.use(base)
 
-    def _enclosing(self, tree: exp.Column) -> Tree | None:
+    def _enclosing(self, tree: exp.Column) -> Tree:
         if self.outer is None:
             return None
-        found = self.outer._own(tree) or self.outer._enclosing(tree)
+        found = self.outer.own(tree) or self.outer._enclosing(tree)
         if found is None:
             return None
         if not self.lateral:
             refuse(
-                f"{tree.sql()!r} belongs to the query around this derived table or CTE, which cannot see it",
+                f"{tree.sql()!r} belongs to the query around this derived table or set operation, which cannot see it",
                 tree,
                 "LATERAL is not supported: put the condition into the WHERE clause of the sub-query itself",
             )
@@ -186,16 +196,24 @@ class Scope:
     def _unknown(self, tree: exp.Column) -> NoReturn:
         if tree.table and not any(tree.table.lower() in (s.alias, s.alias.rpartition(".")[2]) for s in self.sources):
             aliases = [s.alias for s in self.sources if s.alias]
-            refuse(f"no table {tree.table!r} in this FROM clause", tree, nearest(tree.table, aliases) if aliases else "")
+            refuse(
+                f"no table {tree.table!r} in this FROM clause", tree, nearest(tree.table, aliases) if aliases else ""
+            )
         known = [s.name for source in self.sources if source.visible for s in source.shown]
-        refuse(f"unknown column {tree.name!r}", tree, nearest(tree.name, known) if known else "this query has no FROM clause")
+        refuse(
+            f"unknown column {tree.name!r}",
+            tree,
+            nearest(tree.name, known) if known else "this query has no FROM clause",
+        )
 
     def _no_column(self, tree: exp.Column, source: Source, name: str) -> NoReturn:
         refuse(f"{source.alias!r} has no column {name!r}", tree, nearest(name, [s.name for s in source.shown]))
 
     def star(self, tree: Tree, alias: str) -> list[tuple[str, Tree]]:
         """The columns that `*` or `alias.*` stands for, with their spelling."""
-        sources = [s for s in self.sources if s.visible and (not alias or alias in (s.alias, s.alias.rpartition(".")[2]))]
+        sources = [
+            s for s in self.sources if s.visible and (not alias or alias in (s.alias, s.alias.rpartition(".")[2]))
+        ]
         if not sources:
             refuse(f"no table {alias!r} in this FROM clause" if alias else "`*` needs a FROM clause", tree)
         found: list[tuple[str, Tree]] = []

@@ -10,10 +10,21 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from tempura.algebra import Aggregate, AggregateCall, AntiJoin, InnerJoin, LeftOuterJoin, Op, Output, Project, Replicate, SemiJoin, plus
-from tempura.expr import Expr, col, column_tree, same_columns
+from tempura.algebra import (
+    Aggregate,
+    AggregateCall,
+    AntiJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    Op,
+    Output,
+    Replicate,
+    SemiJoin,
+    plus,
+)
+from tempura.expr import Expr, column_tree, same_columns
 from tempura.schema import UNKNOWN, Column, fresh, names
-from tempura.sql.projection import apart, by_name, narrowed, passed
+from tempura.sql.projection import apart, by_name, narrowed, passed, project
 from tempura.sql.scope import Shown, Tree, refuse
 from tempura.sql.sources import Bound
 from tempura.sql.types import NULL, widened
@@ -67,7 +78,7 @@ def _side(op: Op, columns: Sequence[Column], called: Sequence[str], kinds: Seque
             cast = exp.cast(column_tree(column.name), kind, dialect="spark")
             outputs.append(Output(Column(name, kind, column.nullable), Expr(cast)))
     same = [o.expr.name for o in outputs] == list(called) == list(names(op.schema))
-    return op if same else Project(op, tuple(outputs))
+    return op if same else project(op, outputs)
 
 
 def _counted(left: Op, right: Op, intersect: bool) -> Op:
@@ -75,7 +86,9 @@ def _counted(left: Op, right: Op, intersect: bool) -> Op:
     columns = names(left.schema)
     n, m = fresh("n", columns), fresh("m", columns)
     lefts = Aggregate(left, columns, (AggregateCall(Column(n, "bigint", False), "count", None),))
-    rights, called = apart(Aggregate(right, columns, (AggregateCall(Column(m, "bigint", False), "count", None),)), lefts)
+    rights, called = apart(
+        Aggregate(right, columns, (AggregateCall(Column(m, "bigint", False), "count", None),)), lefts
+    )
     on = same_columns(columns, [called[c] for c in columns])
     mine, theirs = column_tree(n), column_tree(called[m])
     if intersect:
@@ -84,6 +97,3 @@ def _counted(left: Op, right: Op, intersect: bool) -> Op:
     more = exp.Sub(this=mine, expression=exp.Coalesce(this=theirs, expressions=[exp.Literal.number(0)]))
     count = exp.Greatest(this=more, expressions=[exp.Literal.number(0)], ignore_nulls=True)
     return narrowed(Replicate(LeftOuterJoin(lefts, rights, on), Expr(count)), columns)
-
-
-__all__ = ["col", "combined", "operation"]

@@ -13,14 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
-from tempura.algebra import Aggregate, AggregateCall, AntiJoin, Filter, InnerJoin, LeftOuterJoin, Op, Output, Project, SemiJoin, Values
-from tempura.expr import TRUE, Expr, col, column_tree
+from tempura.algebra import (
+    Aggregate,
+    AggregateCall,
+    AntiJoin,
+    Filter,
+    InnerJoin,
+    LeftOuterJoin,
+    Op,
+    Output,
+    Project,
+    SemiJoin,
+    Values,
+)
+from tempura.expr import TRUE, Expr, col, column_tree, conjunction, rejects_nulls
 from tempura.schema import Column, Schema, fresh, names
 from tempura.sql.predicates import columns_of, predicate, renamed, substituted
-from tempura.sql.projection import apart, by_name, computed, named_columns, narrowed, passed
+from tempura.sql.projection import apart, by_name, computed, named_columns, narrowed, passed, project
 from tempura.sql.scope import Tree, refuse
 
 
@@ -48,7 +61,7 @@ class Nested:
     """Whether `op` contains a Hole for the outer values."""
     equal: bool = True
     """Whether all of `on` are equalities of an expression of `op` with an outer one."""
-    value: Tree | None = None
+    value: Tree = None
     """For an aggregate without GROUP BY: its value over the columns of `op` and outer ones, right also where `op` has no row."""
 
 
@@ -60,7 +73,7 @@ class Sub:
     """scalar, exists, in, any or all"""
     query: Nested
     operands: int = 0
-    comparison: type[exp.Expression] | None = None
+    comparison: type[Any] | None = None
 
 
 Subs = Mapping[str, Sub]
@@ -139,7 +152,7 @@ def filled(op: Op, outer: Op, given: Mapping[str, Tree]) -> Op:
         outputs = tuple(
             Output(c, computed(c.name, tree, columns).expr) for c, tree in zip(op.columns, given.values(), strict=True)
         )
-        return Aggregate(Project(outer, outputs), names(op.columns), ())
+        return Aggregate(project(outer, outputs), names(op.columns), ())
     return op.over([filled(i, outer, given) for i in op.inputs]) if op.inputs else op
 
 
@@ -156,19 +169,32 @@ def restrict(op: Op, conjunct: Tree, subs: Subs) -> Op:
         if sub.kind == "any":
             tied = Tied(op, sub, tree)
             if negated:
-                refuse("NOT around a comparison with ANY is not supported", tree, "write the opposite comparison with ALL")
+                refuse(
+                    "NOT around a comparison with ANY is not supported", tree, "write the opposite comparison with ALL"
+                )
             return SemiJoin(op, tied.right, predicate([*tied.on, _compared(tied, sub)]))
         if sub.kind == "exists" and sub.query.value is None:
             tied = Tied(op, sub, tree)
             return (AntiJoin if negated else SemiJoin)(op, tied.right, predicate(tied.on))
         if sub.kind == "in" and sub.query.value is None:
             return _not_in(op, sub, tree) if negated else _in(op, sub, tree)
-    joined, value = attach(op, conjunct, subs)
-    return narrowed(Filter(joined, Expr(value)), names(op.schema))
+    joined, value = attach(op, conjunct, subs, filters=True)
+    return narrowed(_joined_where(op, joined, Expr(value)), names(op.schema))
+
+
+def _joined_where(op: Op, joined: Op, true: Expr) -> Op:
+    """A filter over the join with one sub-query, made its condition where that says the same."""
+    if isinstance(joined, InnerJoin) and joined.left is op:
+        return InnerJoin(op, joined.right, conjunction([joined.on, true]))
+    if isinstance(joined, LeftOuterJoin) and joined.left is op and rejects_nulls(true, names(joined.inputs[1].schema)):
+        return InnerJoin(op, joined.right, conjunction([joined.on, true]))
+    return Filter(joined, true)
 
 
 def _pairs(tied: Tied) -> list[Tree]:
-    return [exp.EQ(this=_operand(a), expression=column_tree(b)) for a, b in zip(tied.operands, tied.outputs, strict=True)]
+    return [
+        exp.EQ(this=_operand(a), expression=column_tree(b)) for a, b in zip(tied.operands, tied.outputs, strict=True)
+    ]
 
 
 def _operand(tree: Tree) -> Tree:
@@ -204,8 +230,8 @@ def _not_in(op: Op, sub: Sub, call: Tree) -> Op:
         ),
     )
     known = exp.paren(exp.and_(exp.not_(column_tree(null)), exp.not_(_is_null(x))), copy=False)
-    true = Expr(exp.or_(column_tree(empty), known))
-    return narrowed(Filter(InnerJoin(kept, flags, TRUE), true), names(op.schema))
+    true: Tree = exp.or_(column_tree(empty), known)
+    return narrowed(Filter(InnerJoin(kept, flags, TRUE), Expr(true)), names(op.schema))
 
 
 def _compared(tied: Tied, sub: Sub) -> Tree:
@@ -227,7 +253,7 @@ def _is_null(tree: Tree) -> Tree:
     return exp.Is(this=_operand(tree.copy()), expression=exp.Null())
 
 
-def _compare(kind: type[exp.Expression], name: str, number: int) -> Tree:
+def _compare(kind: type[Any], name: str, number: int) -> Tree:
     return kind(this=column_tree(name), expression=exp.Literal.number(number))
 
 
@@ -235,8 +261,11 @@ def _count(name: str, argument: str | None = None) -> AggregateCall:
     return AggregateCall(Column(name, "bigint", False), "count", None if argument is None else col(argument))
 
 
-def attach(op: Op, tree: Tree, subs: Subs) -> tuple[Op, Tree]:
-    """`op` joined with the sub-queries of an expression, and the expression over the result's columns."""
+def attach(op: Op, tree: Tree, subs: Subs, filters: bool = False) -> tuple[Op, Tree]:
+    """`op` joined with the sub-queries of an expression, and the expression over the result's columns.
+
+    If the expression only `filters` rows, its being NULL or false makes no difference.
+    """
     while True:
         call = next((t for t in tree.find_all(exp.Anonymous) if is_call(t) and not _inner_calls(t)), None)
         if call is None:
@@ -249,9 +278,13 @@ def attach(op: Op, tree: Tree, subs: Subs) -> tuple[Op, Tree]:
         elif sub.kind == "exists":
             op, value = _mark(op, sub, call)
         elif sub.kind == "in":
-            op, value = _mark(op, sub, call) if _null_is_false(call) else _three_valued(op, sub, call)
+            op, value = _mark(op, sub, call) if _null_is_false(call, filters) else _three_valued(op, sub, call)
         else:
-            refuse(f"a comparison with {sub.kind.upper()} inside an expression is not supported", call, "write it as a conjunct of WHERE, or use EXISTS")
+            refuse(
+                f"a comparison with {sub.kind.upper()} inside an expression is not supported",
+                call,
+                "write it as a conjunct of WHERE, or use EXISTS",
+            )
         if not isinstance(value, (exp.Column, exp.Func, exp.Paren)):
             value = exp.Paren(this=value)
         if call is tree:
@@ -264,14 +297,14 @@ def _inner_calls(call: Tree) -> bool:
     return any(has_subquery(a) for a in call.expressions)
 
 
-def _null_is_false(call: Tree) -> bool:
-    """Whether the place of a predicate makes no difference between NULL and false: AND, OR, the condition of CASE, the top."""
+def _null_is_false(call: Tree, filters: bool) -> bool:
+    """Whether the place of a predicate makes no difference between NULL and false: AND and OR in a filter or condition of CASE."""
     inside: Tree = call
     parent = call.parent
     while isinstance(parent, (exp.And, exp.Or, exp.Paren)):
         inside, parent = parent, parent.parent
     if parent is None:
-        return True
+        return filters
     return isinstance(parent, exp.If) and parent.this is inside
 
 
@@ -334,7 +367,9 @@ def _mark(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
     pairs = _pairs(tied)
     if tied.query.equal:
         right, keys, conditions = tied.keys()
-        distinct = Aggregate(narrowed(right, [*keys, *tied.outputs]), tuple(dict.fromkeys([*keys, *(tied.outputs if pairs else ())])), ())
+        distinct = Aggregate(
+            narrowed(right, [*keys, *tied.outputs]), tuple(dict.fromkeys([*keys, *(tied.outputs if pairs else ())])), ()
+        )
         conditions += pairs
     else:
         distinct, conditions = _matched_values(op, tied, pairs)

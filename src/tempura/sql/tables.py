@@ -16,8 +16,8 @@ from sqlglot import exp
 from tempura.algebra import AntiJoin, Filter, FullOuterJoin, InnerJoin, LeftOuterJoin, Op, Project, Scan, SemiJoin
 from tempura.schema import names
 from tempura.sql.predicates import columns_of, predicate, renamed
-from tempura.sql.projection import narrowed, passed
-from tempura.sql.scope import Source, Tree
+from tempura.sql.projection import passed, projected
+from tempura.sql.scope import Source, Tree, refuse
 
 Kind = Literal["left", "full", "semi", "anti"]
 _JOINS = {"left": LeftOuterJoin, "full": FullOuterJoin, "semi": SemiJoin, "anti": AntiJoin}
@@ -98,7 +98,7 @@ class JoinTree:
                 pending.append(tree)
         parts: list[_Part] = []
         for factor in region.factors:
-            own, pending = _split(pending, lambda c, known=_names(factor): bool(c) and c <= known)
+            own, pending = _within(pending, _names(factor))
             op = self._leaf(factor, own) if isinstance(factor, Source) else self._joined(factor, own)
             parts.append(_Part(op, _names(factor)))
         whole, pending = self._connected(parts, pending)
@@ -120,7 +120,7 @@ class JoinTree:
 
     def _inner(self, left: _Part, right: _Part, pending: list[Tree]) -> tuple[_Part, list[Tree]]:
         known = left.names | right.names
-        usable, rest = _split(pending, lambda c: bool(c) and c <= known)
+        usable, rest = _within(pending, known)
         plain = [t for t in usable if not self._has_subquery(t)]
         op = InnerJoin(left.op, right.op, predicate(plain))
         return _Part(self._filtered(op, [t for t in usable if self._has_subquery(t)]), known), rest
@@ -137,16 +137,21 @@ class JoinTree:
     def _leaf(self, source: Source, own: Sequence[Tree]) -> Op:
         """A source: its used columns, its conjuncts over the columns' own names, and only then the names it has in this block."""
         op = source.op
-        if source.prunable and isinstance(op, Scan):
+        internal = source.internal
+        used = source.used
+        if isinstance(op, Scan):
             wanted = self._wanted[op.table] or set(op.key[:1]) or {op.columns[0].name}
-            op = narrowed(op, wanted)
-        base = {internal: name for name, internal in source.internal.items()}
+            lowered = {c.name: c.name.lower() for c in op.schema}
+            internal = {lowered[c]: name for c, name in internal.items()}
+            used = {lowered[c] for c in used}
+            op = projected(op, [passed(c, lowered[c.name]) for c in op.schema if c.name in wanted])
+        base = {name: c for c, name in internal.items()}
         plain = [t for t in own if not self._has_subquery(t)]
         if plain:
             op = Filter(op, predicate(renamed(t, base) for t in plain))
-        if any(source.internal[c] != c for c in names(op.schema)):
-            shown = [c for c in op.schema if c.name in source.used] or list(op.schema[:1])
-            op = Project(op, tuple(passed(c, source.internal[c.name]) for c in shown))
+        if any(internal[c] != c for c in names(op.schema)):
+            shown = [c for c in op.schema if c.name in used] or list(op.schema[:1])
+            op = Project(op, tuple(passed(c, internal[c.name]) for c in shown))
         return self._filtered(op, [t for t in own if self._has_subquery(t)])
 
     def _joined(self, join: Joined, own: Sequence[Tree]) -> Op:
@@ -156,17 +161,25 @@ class JoinTree:
         to_left: list[Tree] = []
         to_right: list[Tree] = []
         if join.kind != "full":
-            to_left, above = _split(above, lambda c: bool(c) and c <= left)
-            to_right, on = _split(on, lambda c: bool(c) and c <= right)
+            to_left, above = _within(above, left)
+            to_right, on = _within(on, right)
         if join.kind == "semi":
-            more, on = _split(on, lambda c: bool(c) and c <= left)
+            more, on = _within(on, left)
             to_left += more
+        for tree in on:
+            if self._has_subquery(tree):
+                refuse(
+                    "a sub-query in the ON clause of this join is not supported",
+                    tree,
+                    "compute it in a derived table, and join that",
+                )
         op = _JOINS[join.kind](self.build(join.left, to_left), self.build(join.right, to_right), predicate(on))
         return self._filtered(op, above)
 
 
-def _split(trees: Sequence[Tree], belongs: Callable[[set[str]], bool]) -> tuple[list[Tree], list[Tree]]:
-    chosen = [t for t in trees if belongs(columns_of(t))]
+def _within(trees: Sequence[Tree], known: set[str]) -> tuple[list[Tree], list[Tree]]:
+    """The trees that speak of columns, and only of those known; and the others."""
+    chosen = [t for t in trees if (columns := columns_of(t)) and columns <= known]
     return chosen, [t for t in trees if not any(t is c for c in chosen)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -16,6 +16,19 @@ from tempura.schema import UNKNOWN, Column
 
 NULL = "void"
 """The type of a bare NULL, which widens to any other."""
+
+
+Tree = Any
+"""A tree of sqlglot, whose classes share no exported type that its own functions keep to."""
+
+
+def clauses(tree: Tree, name: str) -> list[Tree]:
+    """The parts of a tree under a name; none if it has no such clause."""
+    return tree.args.get(name) or []
+
+
+def kind_of(tree: Tree) -> type[Any]:
+    return tree.__class__
 
 
 class Typed(NamedTuple):
@@ -26,7 +39,15 @@ class Typed(NamedTuple):
 
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-_ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float", "text": "string", "dec": "decimal"}
+_ALIASES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "text": "string",
+    "dec": "decimal",
+}
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
 
@@ -84,30 +105,32 @@ def _wider(a: str, b: str) -> str:
     if da and db:
         scale = max(da[1], db[1])
         return bounded(max(da[0] - da[1], db[0] - db[1]) + scale, scale)
-    if {a, b} <= {"float", "double", *_INTEGERS} or (da or db) and {a, b} & {"float", "double"}:
+    if {a, b} <= {"float", "double", *_INTEGERS} or ((da or db) and {a, b} & {"float", "double"}):
         return "double" if "double" in (a, b) or not (a in _INTEGERS or b in _INTEGERS) else "float"
     if {a, b} <= {"date", "timestamp"}:
         return "timestamp"
     return UNKNOWN
 
 
-def infer(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     """The type of an expression over `columns`."""
-    rule = _RULES.get(type(tree))
+    rule = _RULES.get(kind_of(tree))
     if rule is not None:
         return rule(tree, columns)
-    if isinstance(tree, exp.Predicate) or isinstance(tree, (exp.Connector, exp.Not)):
+    if isinstance(
+        tree, (exp.Predicate, exp.Connector, exp.Not, exp.RegexpLike, exp.StartsWith, exp.EndsWith, exp.Contains)
+    ):
         return Typed("boolean", _any_nullable(tree, columns))
     if isinstance(tree, exp.Binary) and not isinstance(tree, (exp.Dot, exp.Bracket)):
         return _arithmetic(tree, columns)
     if isinstance(tree, _STRINGS):
         return Typed("string", _any_nullable(tree, columns))
     if isinstance(tree, _INTS):
-        return Typed("int", _any_nullable(tree, columns))
+        return Typed("int")
     if isinstance(tree, _DOUBLES):
         return Typed("double")
     if isinstance(tree, _DATES):
-        return Typed("date", _any_nullable(tree, columns))
+        return Typed("date")
     return Typed(UNKNOWN)
 
 
@@ -135,12 +158,13 @@ def aggregate_type(function: str, argument: Typed | None, grouped: bool) -> Type
     return Typed(kind, nullable)
 
 
-_Rule = Callable[[exp.Expression, Mapping[str, Column]], Typed]
+_Rule = Callable[[Tree, Mapping[str, Column]], Typed]
 
 _STRINGS = (
     exp.Upper, exp.Lower, exp.Substring, exp.Concat, exp.ConcatWs, exp.Trim, exp.DPipe, exp.Left, exp.Right, exp.Initcap,
-    exp.Pad, exp.Repeat, exp.Replace, exp.RegexpReplace, exp.RegexpExtract, exp.TimeToStr, exp.MD5,
+    exp.Pad, exp.Repeat, exp.Replace, exp.RegexpReplace,
 )  # fmt: skip
+# A date that cannot be read gives NULL, so what is taken from dates may be NULL whatever the columns say.
 _INTS = (
     exp.Length, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfMonth, exp.DayOfYear, exp.Hour,
     exp.Minute, exp.Second, exp.DateDiff, exp.Extract, exp.Rank, exp.DenseRank, exp.RowNumber, exp.Ntile, exp.StrPosition,
@@ -149,21 +173,25 @@ _DOUBLES = (exp.Sqrt, exp.Pow, exp.Exp, exp.Ln, exp.Log, exp.PercentRank, exp.Cu
 _DATES = (exp.CurrentDate, exp.DateAdd, exp.DateSub, exp.TsOrDsToDate, exp.LastDay, exp.AddMonths)
 
 
-def _any_nullable(tree: exp.Expression, columns: Mapping[str, Column]) -> bool:
-    return any(infer(child, columns).nullable for child in tree.iter_expressions() if not isinstance(child, exp.DataType))
+def _any_nullable(tree: Tree, columns: Mapping[str, Column]) -> bool:
+    return any(
+        infer(child, columns).nullable for child in tree.iter_expressions() if not isinstance(child, exp.DataType)
+    )
 
 
-def _column(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _column(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     found = columns.get(tree.name)
     return Typed(found.type, found.nullable) if found else Typed(UNKNOWN)
 
 
-def _literal(tree: exp.Expression, _: Mapping[str, Column]) -> Typed:
+def _literal(tree: Tree, _: Mapping[str, Column]) -> Typed:
     if tree.args.get("is_string"):
         return Typed("string", False)
     text = tree.name
     if text.isdigit():
-        return Typed("int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else f"decimal({len(text)},0)", False)
+        return Typed(
+            "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else f"decimal({len(text)},0)", False
+        )
     if "e" in text.lower():
         return Typed("double", False)
     whole, _, fraction = text.partition(".")
@@ -171,7 +199,7 @@ def _literal(tree: exp.Expression, _: Mapping[str, Column]) -> Typed:
     return Typed(f"decimal({max(len(whole) + len(fraction), 1)},{len(fraction)})", False)
 
 
-def _operand(tree: exp.Expression, columns: Mapping[str, Column]) -> tuple[int, int] | None:
+def _operand(tree: Tree, columns: Mapping[str, Column]) -> tuple[int, int] | None:
     """Digits of an operand of decimal arithmetic: a literal integer counts the digits it has."""
     tree = tree.unnest()
     if isinstance(tree, exp.Literal) and tree.name.isdigit():
@@ -179,7 +207,7 @@ def _operand(tree: exp.Expression, columns: Mapping[str, Column]) -> tuple[int, 
     return digits(infer(tree, columns).type)
 
 
-def _arithmetic(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _arithmetic(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     left, right = infer(tree.this, columns), infer(tree.expression, columns)
     nullable = left.nullable or right.nullable or isinstance(tree, (exp.Div, exp.IntDiv, exp.Mod))
     a, b = left.type, right.type
@@ -201,10 +229,10 @@ def _arithmetic(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
     da, db = _operand(tree.this, columns), _operand(tree.expression, columns)
     if da is None or db is None:
         return Typed(UNKNOWN, nullable)
-    return Typed(_decimal_arithmetic(type(tree), da, db), nullable)
+    return Typed(_decimal_arithmetic(kind_of(tree), da, db), nullable)
 
 
-def _decimal_arithmetic(kind: type[exp.Expression], a: tuple[int, int], b: tuple[int, int]) -> str:
+def _decimal_arithmetic(kind: type[Any], a: tuple[int, int], b: tuple[int, int]) -> str:
     (p1, s1), (p2, s2) = a, b
     scale = max(s1, s2)
     if kind is exp.Mul:
@@ -217,52 +245,56 @@ def _decimal_arithmetic(kind: type[exp.Expression], a: tuple[int, int], b: tuple
     return decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
-def _cast(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _cast(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     source = infer(tree.this, columns)
     to = normal(tree.args["to"].sql(dialect="spark"))
     # A text that is no number casts to NULL.
     return Typed(to, source.nullable or (source.type in ("string", UNKNOWN) and to != "string"))
 
 
-def _case(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _case(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     branches = [infer(branch.args["true"], columns) for branch in tree.args.get("ifs") or [tree]]
     default = tree.args.get("default") or tree.args.get("false")
     branches.append(infer(default, columns) if default else Typed(NULL))
     return Typed(widened(b.type for b in branches), any(b.nullable for b in branches))
 
 
-def _coalesce(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _coalesce(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     parts = [infer(p, columns) for p in (tree.this, *tree.expressions)]
     return Typed(widened(p.type for p in parts), all(p.nullable for p in parts))
 
 
-def _least(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
-    return _coalesce(tree, columns)
-
-
-def _same(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _same(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     return infer(tree.this, columns)
 
 
-def _round(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _round(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     source = infer(tree.this, columns)
     found = _DECIMAL.fullmatch(source.type)
     if not found:
         return source
     p, s = int(found[1]), int(found[2])
     places = tree.args.get("decimals")
-    kept = 0 if places is None else min(s, int(places.name)) if isinstance(places, exp.Literal) and places.name.isdigit() else s
+    kept = (
+        0
+        if places is None
+        else min(s, int(places.name))
+        if isinstance(places, exp.Literal) and places.name.isdigit()
+        else s
+    )
     return Typed(decimal(p - s + 1 + kept, kept), source.nullable)
 
 
-def _floor(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+def _floor(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     source = infer(tree.this, columns)
     found = digits(source.type)
-    return Typed(f"decimal({found[0] - found[1] + 1},0)" if found and source.type not in _INTEGERS else "bigint", source.nullable)
+    return Typed(
+        f"decimal({found[0] - found[1] + 1},0)" if found and source.type not in _INTEGERS else "bigint", source.nullable
+    )
 
 
 def _aggregate(function: str) -> _Rule:
-    def rule(tree: exp.Expression, columns: Mapping[str, Column]) -> Typed:
+    def rule(tree: Tree, columns: Mapping[str, Column]) -> Typed:
         argument = tree.this
         if isinstance(argument, exp.Distinct):
             argument = argument.expressions[0]
@@ -272,7 +304,7 @@ def _aggregate(function: str) -> _Rule:
     return rule
 
 
-_RULES: dict[type[exp.Expression], _Rule] = {
+_RULES: dict[type[Any], _Rule] = {
     exp.Column: _column,
     exp.Literal: _literal,
     exp.Boolean: lambda tree, columns: Typed("boolean", False),
@@ -284,8 +316,8 @@ _RULES: dict[type[exp.Expression], _Rule] = {
     exp.Case: _case,
     exp.If: _case,
     exp.Coalesce: _coalesce,
-    exp.Greatest: _least,
-    exp.Least: _least,
+    exp.Greatest: _coalesce,
+    exp.Least: _coalesce,
     exp.Paren: _same,
     exp.Neg: _same,
     exp.Abs: _same,

@@ -19,12 +19,12 @@ from tempura.sql.grouping import core
 from tempura.sql.predicates import columns_of, detached, replaced
 from tempura.sql.projection import by_name, named_columns, narrowed, slug
 from tempura.sql.scope import Tree
-from tempura.sql.types import infer
+from tempura.sql.types import clauses, infer
 
-_ORDERED = frozenset("rownumber ntile lag lead".split())
-_FIRST = frozenset("firstvalue first".split())
-_VALUES = frozenset("lastvalue last nthvalue".split())
-_RANKS = frozenset("rank denserank percentrank cumedist".split())
+_ORDERED = frozenset(["rownumber", "ntile", "lag", "lead"])
+_FIRST = frozenset(["firstvalue", "first"])
+_VALUES = frozenset(["lastvalue", "last", "nthvalue"])
+_RANKS = frozenset(["rank", "denserank", "percentrank", "cumedist"])
 
 
 def find_windows(tree: Tree) -> list[Tree]:
@@ -50,7 +50,7 @@ class Windowed:
             alias = next((a for item, a in hints if a and item == windows[text]), "")
             name = self._texts[text] = fresh(alias or slug(core(call.this)), taken)
             taken.add(name)
-            partition = list(dict.fromkeys([*carried, *(p.name for p in call.args.get("partition_by") or [])]))
+            partition = list(dict.fromkeys([*carried, *(p.name for p in clauses(call, "partition_by"))]))
             call.set("partition_by", [column_tree(p) for p in partition])
             complete(call, input_columns)
             kind = infer(call, columns)
@@ -63,7 +63,7 @@ class Windowed:
     def above(self, tree: Tree) -> Tree:
         """An expression over the columns that the windows give."""
 
-        def column(part: Tree) -> Tree | None:
+        def column(part: Tree) -> Tree:
             return column_tree(self._texts[part.sql(dialect="spark")]) if isinstance(part, exp.Window) else None
 
         return replaced(detached(tree), column)
@@ -73,7 +73,7 @@ def _columned(op: Op, windows: Sequence[tuple[str, Tree]]) -> tuple[Op, list[tup
     """`op` with columns for all that windows partition and order by, and the windows over these columns."""
     found: list[tuple[str, Tree]] = []
     for text, window in windows:
-        for slot in [*(window.args.get("partition_by") or []), *(o.this for o in orders(window))]:
+        for slot in [*(clauses(window, "partition_by")), *(o.this for o in orders(window))]:
             if not isinstance(slot, exp.Column):
                 op, (name,) = named_columns(op, [(detached(slot), "")])
                 slot.replace(column_tree(name))
@@ -82,8 +82,8 @@ def _columned(op: Op, windows: Sequence[tuple[str, Tree]]) -> tuple[Op, list[tup
 
 
 def orders(window: Tree) -> list[Tree]:
-    order = window.args.get("order")
-    return order.expressions if order else []
+    """The terms of a window's ORDER BY."""
+    return window.args["order"].expressions if window.args.get("order") else []
 
 
 def complete(window: Tree, columns: Sequence[Column]) -> None:
@@ -97,13 +97,22 @@ def complete(window: Tree, columns: Sequence[Column]) -> None:
     whole = (spec is None and not given) or (spec is not None and _whole(spec))
     starts = spec is None or str(spec.args.get("start")).upper() == "UNBOUNDED"
     if function in _VALUES and whole and spec is None:
-        window.set("spec", exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"))
+        window.set(
+            "spec",
+            exp.WindowSpec(
+                kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
+            ),
+        )
         rows = True
-    depends = function in _ORDERED or rows and not (whole and function not in _VALUES | _FIRST)
+    depends = function in _ORDERED or (rows and not (whole and function not in _VALUES | _FIRST))
     if not (depends or (function in _FIRST and starts) or (function in _VALUES and whole)):
         return
-    known = {o.this.name for o in given} | {p.name for p in window.args.get("partition_by") or []}
-    more = [exp.Ordered(this=column_tree(c.name), desc=False, nulls_first=True) for c in columns if c.name not in known and not c.type.startswith("map")]
+    known = {o.this.name for o in given} | {p.name for p in clauses(window, "partition_by")}
+    more = [
+        exp.Ordered(this=column_tree(c.name), desc=False, nulls_first=True)
+        for c in columns
+        if c.name not in known and not c.type.startswith("map")
+    ]
     if more:
         window.set("order", exp.Order(expressions=[*given, *more]))
 

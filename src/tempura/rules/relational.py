@@ -1,0 +1,293 @@
+"""Relational laws that always pay, applied to a query once, before the memo sees it.
+
+    normalize(root)     filters go down to where their columns come from, outer joins whose padding is thrown away become inner ones,
+                        columns that nobody reads are dropped, and what is idle disappears
+
+What several others use (a CTE) is computed once, so it is not taken apart for the sake of one of them. What *all* of them ask for is another
+matter: conjuncts that all filter by, NULLs that none lets pass, columns that only some or none read. These are stated as a Filter or Project
+above the shared operator, and the same laws do the rest.
+
+It ends: each law removes an operator, turns an outer join into a narrower one, or moves a predicate down, and none moves one up. Columns
+are pruned when there is nothing else left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from sqlglot import exp
+
+from tempura.algebra import (
+    Aggregate,
+    AntiJoin,
+    Expand,
+    Filter,
+    FullOuterJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    Op,
+    Plus,
+    Project,
+    Replicate,
+    SemiJoin,
+    Window,
+)
+from tempura.expr import Expr, col, rejects_nulls
+from tempura.rules.dag import Interned, over, parents_first, rebuilt, uses
+from tempura.rules.laws import (
+    Law,
+    all_of,
+    distinct_of_key,
+    empty_inputs,
+    filter_below_aggregate,
+    filter_below_expand,
+    filter_below_plus,
+    filter_below_project,
+    filter_below_replicate,
+    filter_below_window,
+    filter_into_inner_join,
+    filter_into_left_side,
+    filtered,
+    flattened_plus,
+    half_join_without_distinct,
+    identity_project,
+    merged_filters,
+    merged_projects,
+    null_rejecting_filter,
+    one_sided_condition,
+    parts,
+    pruned_columns,
+    single_plus,
+    trivial_filter,
+    volatile,
+)
+from tempura.rules.pruning import plain, pruned
+from tempura.schema import names
+
+LAWS: tuple[Law, ...] = (
+    trivial_filter,
+    empty_inputs,
+    null_rejecting_filter,
+    merged_filters,
+    filter_into_inner_join,
+    one_sided_condition,
+    filter_into_left_side,
+    filter_below_aggregate,
+    filter_below_window,
+    filter_below_plus,
+    filter_below_expand,
+    filter_below_replicate,
+    filter_below_project,
+    merged_projects,
+    identity_project,
+    distinct_of_key,
+    single_plus,
+    flattened_plus,
+    half_join_without_distinct,
+    pruned_columns,
+)
+"""All laws, in the order in which they are tried at an operator."""
+
+DOWN = tuple(law for law in LAWS if law is not pruned_columns)
+"""The laws that are applied wherever they hold; columns are pruned by all uses of an operator at once."""
+
+TIDY = tuple(law for law in DOWN if law is not filter_below_project)
+"""After pruning, a filter stays above the projection that fetches its columns."""
+
+
+def normalize(root: Op, trace: list[str] | None = None) -> Op:
+    """An equal query with the same columns, after all laws; the names of those applied are added to `trace`."""
+    said: list[str] = [] if trace is None else trace
+    interned = Interned()
+    new = interned(root)
+    while True:
+        new = _laws_applied(new, DOWN, interned, said)
+        changed = _common_filters(_demanded(new, interned, said), interned, said)
+        if changed is not new:
+            new = changed
+            continue
+        narrow = pruned(new, interned)
+        if narrow is not new:
+            said.append(pruned_columns.name)
+        narrow = _laws_applied(narrow, TIDY, interned, said)
+        # A window that nobody reads is gone, and was in the way of filters.
+        if _count(narrow, Window) == _count(new, Window):
+            return narrow
+        new = narrow
+
+
+def _count(root: Op, kind: type[Op]) -> int:
+    return sum(isinstance(op, kind) for op in parents_first(root))
+
+
+def _laws_applied(root: Op, laws: Sequence[Law], interned: Interned, trace: list[str]) -> Op:
+    """The query after laws have been applied, from the top down, until none holds any more."""
+    by_class: dict[type[Op], tuple[Law, ...]] = {}
+    while True:
+        before = len(trace)
+        root = _one_pass(root, laws, by_class, interned, trace)
+        if len(trace) == before:
+            return root
+
+
+def _one_pass(
+    root: Op, laws: Sequence[Law], by_class: dict[type[Op], tuple[Law, ...]], interned: Interned, trace: list[str]
+) -> Op:
+    """Each operator once, after all that use it are done; inputs that come into being on the way are visited too."""
+    users = uses(parents_first(root))
+    done: dict[int, Op] = {}
+
+    def shared(op: Op) -> bool:
+        return len(users.get(id(op), ())) > 1
+
+    def taken_from_others(law: Law, op: Op) -> bool:
+        """Whether the law would take apart what others use, too."""
+        below: Sequence[Op] = op.inputs
+        for _ in range(law.depth):
+            below = [i for i in below if isinstance(i, law.over)]
+            # A projection that computes nothing is nothing to share: what it is over stays shared.
+            if any(shared(i) and not (law is merged_projects and isinstance(i, Project) and plain(i)) for i in below):
+                return True
+            below = [j for i in below for j in i.inputs]
+        return False
+
+    def first(op: Op) -> Op | None:
+        """What the first law that holds makes of the operator."""
+        kind = type(op)
+        if kind not in by_class:
+            by_class[kind] = tuple(law for law in laws if issubclass(kind, law.at))
+        for law in by_class[kind]:
+            found = None if law.over and taken_from_others(law, op) else law(op)
+            if found is not None:
+                trace.append(law.name)
+                return interned(found)
+        return None
+
+    def visit(op: Op) -> Op:
+        if id(op) not in done:
+            new = op
+            while id(new) not in done and (found := first(new)) is not None:
+                new = found
+            done[id(op)] = done.get(id(new)) or interned(over(new, tuple(map(visit, new.inputs))))
+        return done[id(op)]
+
+    return visit(root)
+
+
+# What all uses of an operator have in common.
+
+
+def _common_filters(root: Op, interned: Interned, trace: list[str]) -> Op:
+    """σ(p ∧ q)(X) and σ(p ∧ r)(X) are σq(σp(X)) and σr(σp(X)): where all that use X filter it by p, p becomes part of what they share."""
+    common: dict[int, frozenset[Expr]] = {}
+    for op_id, users in uses(parents_first(root)).items():
+        if len(users) > 1 and all(isinstance(u, Filter) and u.inputs[0].inputs for u in users):
+            first, *others = [frozenset(parts(u.predicate)) for u in users if isinstance(u, Filter)]
+            found = frozenset(p for p in first.intersection(*others) if not volatile(p))
+            if found:
+                common[op_id] = found
+    if not common:
+        return root
+    trace.append("common_filters")
+
+    def change(op: Op, inputs: tuple[Op, ...]) -> Op:
+        if isinstance(op, Filter) and id(op.inputs[0]) in common:
+            both = common[id(op.inputs[0])]
+            return filtered(filtered(inputs[0], both), frozenset(parts(op.predicate)) - both)
+        return over(op, inputs)
+
+    return rebuilt(root, interned, change)
+
+
+def _demanded(root: Op, interned: Interned, trace: list[str]) -> Op:
+    """Outer joins whose padded rows fail a condition further up, in all uses, made inner by the law of filters above them."""
+    order = parents_first(root)
+    if not any(isinstance(op, (LeftOuterJoin, FullOuterJoin)) for op in order):
+        return root
+    never_null = _never_null(order)
+
+    def change(op: Op, inputs: tuple[Op, ...]) -> Op:
+        new = over(op, inputs)
+        if isinstance(op, (LeftOuterJoin, FullOuterJoin)) and never_null[id(op)]:
+            found = null_rejecting_filter(Filter(new, all_of(_not_null(c) for c in never_null[id(op)])))
+            if found is not None:
+                trace.append(null_rejecting_filter.name)
+                return found.inputs[0]
+        return new
+
+    return rebuilt(root, interned, change)
+
+
+@cache
+def _not_null(column: str) -> Expr:
+    return Expr(exp.Not(this=exp.Is(this=col(column).tree.copy(), expression=exp.Null())))
+
+
+@cache
+def _rejected(predicate: Expr) -> frozenset[str]:
+    """The columns that are not NULL where the predicate is true."""
+    return frozenset(c for c in predicate.columns if rejects_nulls(predicate, (c,)))
+
+
+def _never_null(order: Sequence[Op]) -> dict[int, frozenset[str]]:
+    """For each operator the columns whose NULLs make no difference to the query: a row that has one comes to nothing in all uses."""
+    found: dict[int, frozenset[str]] = {id(order[0]): frozenset()}
+    for op in order:
+        demand = _DEMANDS.get(type(op))
+        own = found[id(op)]
+        for n, i in enumerate(op.inputs):
+            asked = demand(op, own, n) & frozenset(names(i.schema)) if demand else frozenset[str]()
+            found[id(i)] = found[id(i)] & asked if id(i) in found else asked
+    return found
+
+
+def _demand_same(op: Op, own: frozenset[str], side: int) -> frozenset[str]:
+    return own
+
+
+def _demand_filter(op: Filter, own: frozenset[str], side: int) -> frozenset[str]:
+    return own | _rejected(op.predicate)
+
+
+def _demand_project(op: Project, own: frozenset[str], side: int) -> frozenset[str]:
+    return frozenset(o.expr.name for o in op.outputs if o.expr.name and o.name in own)
+
+
+def _demand_join(op: Any, own: frozenset[str], side: int) -> frozenset[str]:
+    return own | _rejected(op.on)
+
+
+def _demand_one_sided(op: Any, own: frozenset[str], side: int) -> frozenset[str]:
+    """A row of the left side counts even without a partner, unless its own columns are in demand; one of the right only as a partner."""
+    return own | _rejected(op.on) if side else own
+
+
+def _demand_groups(op: Aggregate, own: frozenset[str], side: int) -> frozenset[str]:
+    return own & frozenset(op.by)
+
+
+def _demand_partitions(op: Window, own: frozenset[str], side: int) -> frozenset[str]:
+    return own & frozenset(op.partition)
+
+
+def _demand_expand(op: Expand, own: frozenset[str], side: int) -> frozenset[str]:
+    return own - {op.tag}
+
+
+_DEMANDS: dict[type[Op], Callable[[Any, frozenset[str], int], frozenset[str]]] = {
+    Filter: _demand_filter,
+    Project: _demand_project,
+    Replicate: _demand_same,
+    Plus: _demand_same,
+    InnerJoin: _demand_join,
+    SemiJoin: _demand_join,
+    LeftOuterJoin: _demand_one_sided,
+    AntiJoin: _demand_one_sided,
+    FullOuterJoin: _demand_same,
+    Aggregate: _demand_groups,
+    Window: _demand_partitions,
+    Expand: _demand_expand,
+}
+"""An operator that is not here lets NULLs count: TopK may give another row in the place of the one that is gone."""
