@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import pairwise
 
-from tempura.derivation import Key, kept_bytes, operators
+from tempura.derivation import Key, kept_bytes, loads, operators
 from tempura.search import Graph, Trail
 from tempura.states import Draft, Ledger, Member, Order, Solution
 
@@ -28,8 +28,10 @@ RECHECKED = 48
 """How many candidates without gain are looked at again after each acceptance."""
 FAILURES = 2
 """How often a candidate may disappoint when it is evaluated exactly."""
-EFFORT = 1_500_000
-"""How many alternatives may be priced while sharing, about a second; the plan notes when that ended the search."""
+EFFORT = 600_000
+"""How many alternatives may be priced while adding states, a few tenths of a second; the plan notes when that ended the search."""
+CLEANING = 300_000
+"""How many may be priced while cleaning up."""
 
 Candidate = tuple[Member, ...]
 
@@ -277,19 +279,34 @@ class Greedy:
 
     def cleaned(self, solution: Solution) -> Solution:
         """Remove states, and move what others could be computed from, where that lowers the cost."""
+        end = self.problem.costings + CLEANING
         changes: list[Callable[[Order, Member], list[Member] | None]] = [_without, _first, _last]
         for change in changes:
-            for member in reversed(solution.members):
+            for member in self._suspects(solution):
+                if self.problem.costings > end:
+                    return solution
                 at = change(solution.order, member) if member in solution.order[member.point] else None
                 if at is None or (change is not _without and member.key not in solution.turns and not member.result):
                     continue
                 order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
-                total = self.ledger.total(order, member.point, solution)
-                if self.gains(total, solution):
+                if self.gains(self.ledger.total(order, member.point, solution), solution):
                     better = self.ledger.settled(self.ledger.solution(order, solution.slack))
                     if fits(self.graph, self.budget, better) and self.gains(better.total, solution):
                         solution = better
         return solution
+
+    def _suspects(self, solution: Solution) -> list[Member]:
+        """The members, first those that seem to cost more than they save their readers."""
+        saved: dict[Key, float] = {}
+        tables, problem = solution.tables, self.problem
+        for tree in solution.trees.values():
+            for load in loads(tree):
+                if load.written >= 0:
+                    otherwise = tables.best[load.point][load.node] - problem.load[load.point][load.node]
+                    key = load.node, load.written
+                    saved[key] = saved.get(key, self.ledger.nothing) + otherwise
+        spent = {m: solution.costs[m.key] + self.ledger.write(m) for m in solution.members}
+        return sorted(spent, key=lambda m: (saved.get(m.key, self.ledger.nothing) - spent[m], m))
 
 
 def _without(order: Order, member: Member) -> list[Member] | None:

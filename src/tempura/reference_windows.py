@@ -128,7 +128,7 @@ def _frame(window: exp.Window, place: int, keys: list[Row]) -> range:
     kind = (spec.args.get("kind") or "RANGE").upper()
 
     def edge(which: str, bound: Any, side: str, at_current: int) -> int:
-        word = bound.upper() if isinstance(bound, str) else ""
+        word = str(bound).upper()
         if word == "UNBOUNDED":
             return 0 if side.upper() == "PRECEDING" else len(keys) - 1
         if word == "CURRENT ROW" or bound is None:

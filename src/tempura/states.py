@@ -188,7 +188,7 @@ class Ledger:
 
         Two readers that save the same node separately are thereby charged once; the cost never rises.
         """
-        for _ in range(self.problem.points + 2):
+        for _ in range(4):
             read = {(i.node, i.written) for tree in solution.trees.values() for i in loads(tree)}
             read |= {(i.node, i.written) for tree in solution.carried.values() for i in loads(tree)}
             unread = {m.key for m in solution.members if not m.result and m.key not in read}

@@ -117,7 +117,7 @@ def lower_expand(lowering: Lowering, op: Expand) -> Relation:
     block = _joinable(lowering, lowering.block(op.input))  # type: ignore[arg-type]
     tags = expand_tags(op.columns, op.sets)
     source = token()
-    tag = column("set", source)
+    tag = column("id", source)
     columns: dict[str, Sql] = dict(block.columns)
     for name in op.columns:
         within = [t for t, s in zip(tags, op.sets, strict=True) if name in s]
@@ -125,7 +125,7 @@ def lower_expand(lowering: Lowering, op: Expand) -> Relation:
             chosen = exp.In(this=tag.copy(), expressions=[number(t) for t in within]) if within else exp.false()
             columns[name] = case((chosen, columns[name]))
     columns[op.tag] = cast_to(tag, "bigint")
-    sets = Source(source, "sets", "cross", values=_values(("set",), [(number(t),) for t in tags]))
+    sets = Source(source, "grouping_sets", "cross", values=_values(("id",), [(number(t),) for t in tags]))
     return lowering.closed(replace(block, columns=columns, sources=(*block.sources, sets)))
 
 
