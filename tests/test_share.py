@@ -161,7 +161,9 @@ def test_states_that_only_pay_together_are_found_as_a_group() -> None:
 def test_the_gap_to_the_exact_optimum_is_small(objective: Objective, capsys: pytest.CaptureFixture[str]) -> None:
     gaps: list[float] = []
     for seed in range(300):
-        graph = random_graph(seed, nodes=5, points=2, prices=[0.3, 1.0] if seed % 2 else None, results=1 + seed % 2, fan=2)
+        graph = random_graph(
+            seed, nodes=5, points=2, prices=[0.3, 1.0] if seed % 2 else None, results=1 + seed % 2, fan=2
+        )
         if not derivable(graph):
             continue
         try:
@@ -203,7 +205,7 @@ def test_the_state_budget_is_kept(graph: Graph, budget: float, objective: Object
         choice = choose(graph, objective, budget=budget)
         check_executable(graph, choice)
         assert max(kept_bytes(graph, choice.derivations)) <= budget
-        assert number(graph, choice, objective) >= number(graph, choose(graph, objective), objective) * (1 - 0.5)
+        assert choose(graph, objective, budget=1e9).total == choose(graph, objective).total
 
 
 def test_a_budget_is_spent_where_it_gains_most() -> None:
@@ -222,4 +224,13 @@ def test_a_large_graph_is_shared_within_bounded_work() -> None:
     choice = choose(graph, Weighted())
     check_executable(graph, choice)
     assert choice.total < 0.8 * without_sharing(graph, Weighted())
-    assert choice.counters.costings < 2_000_000
+    assert choice.counters.costings < 1_000_000
+
+
+def test_a_view_maintenance_plan_with_many_states_can_be_executed() -> None:
+    graph = chain_graph(3, tables=6)
+    graph.required += [(node, 0) for node, _ in graph.required if graph.available[node] == 0]
+    choice = choose(graph, LatestFirst())
+    check_executable(graph, choice)
+    assert sum(w.kind == "state" for w in choice.derivations) > 5
+    assert choice.total <= vector(graph, without_sharing(graph, LatestFirst()))

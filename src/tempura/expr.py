@@ -7,6 +7,7 @@ splits conjunctions and join conditions, and knows which functions are not deter
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import sqlglot
@@ -82,6 +83,7 @@ def col(name: str) -> Expr:
     return found
 
 
+@cache
 def parse(text: str) -> Expr:
     """The expression written as Spark SQL over bare column names (for tests and rule authors)."""
     tree = sqlglot.parse_one(text, dialect=DIALECT)
@@ -93,6 +95,7 @@ def parse(text: str) -> Expr:
 TRUE = Expr(exp.Boolean(this=True))
 
 
+@cache
 def conjuncts(predicate: Expr) -> tuple[Expr, ...]:
     """The predicates whose conjunction `predicate` is; none for TRUE."""
     if predicate is TRUE:
@@ -107,7 +110,12 @@ def conjuncts(predicate: Expr) -> tuple[Expr, ...]:
 
 def conjunction(parts: Iterable[Expr]) -> Expr:
     """The conjunction of predicates, in a canonical order, so that equal conjunctions are the same expression."""
-    unique = sorted({p for part in parts for p in conjuncts(part)})
+    return _conjunction(frozenset(p for part in parts for p in conjuncts(part)))
+
+
+@cache
+def _conjunction(parts: frozenset[Expr]) -> Expr:
+    unique = sorted(parts)
     if not unique:
         return TRUE
     if len(unique) == 1:
@@ -165,6 +173,7 @@ def _equi_key(part: Expr, lefts: frozenset[str], rights: frozenset[str]) -> Equi
     return None
 
 
+@cache
 def equality(left: Expr, right: Expr, null_safe: bool = False) -> Expr:
     kind = exp.NullSafeEQ if null_safe else exp.EQ
     return Expr(kind(this=left.tree.copy(), expression=right.tree.copy()))

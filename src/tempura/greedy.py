@@ -187,7 +187,6 @@ class Greedy:
         candidate = self.absent(solution, candidate)
         if not candidate:
             return self.ledger.nothing
-        assert solution.slack is not None
         ledger, problem, tables = self.ledger, self.problem, solution.tables
         slack = solution.slack._replace(joint=max(solution.slack.joint, len(candidate)))
         spent, spent_early = ledger.nothing, ledger.nothing
@@ -222,7 +221,6 @@ class Greedy:
 
     def candidates(self, solution: Solution) -> list[Candidate]:
         """The groups, and single nodes that good plans read at two places or more (any that they read, under a budget)."""
-        assert solution.slack is not None
         slack, problem = solution.slack, self.problem
         least = 2 if self.budget is None else 1
         places: dict[int, set[int]] = {}
@@ -246,7 +244,6 @@ class Greedy:
 
     def _promising(self, solution: Solution, candidates: Iterable[Candidate], limit: int, what: str) -> list[Candidate]:
         """Those candidates that promise most, were each of a few readers to save all that a load can save it."""
-        assert solution.slack is not None
         slack, tables, problem = solution.slack, solution.tables, self.problem
         scored: list[tuple[float, Candidate]] = []
         for candidate in dict.fromkeys(candidates):

@@ -32,6 +32,7 @@ from tempura.algebra import (
     Replicate,
     Scan,
     SemiJoin,
+    TopK,
     Window,
 )
 from tempura.estimate import CostModel, Shape, Stats, delta_stats, derive, table_stats
@@ -42,11 +43,12 @@ from tempura.schema import names
 from tempura.space import Group, GroupMember, Space
 
 Property = tuple[str, ...] | None
-EPSILON = 1e-9
+EPSILON = 1e-12
 """Work that even a free operator has, so that a derivation never goes in a circle."""
 
 JOINS = (InnerJoin, LeftOuterJoin, FullOuterJoin, SemiJoin, AntiJoin)
-KEEPS_PLACE = (Filter, Expand, Replicate, FinalState)
+RECOMPUTING = (*JOINS, Aggregate, AggregateState, Window, TopK)
+"""The operators that are worth avoiding; the others are carried out in passing."""
 TINY = 4e6
 """A side below this many bytes is broadcast without looking at anything else."""
 
@@ -58,6 +60,8 @@ class Choice(NamedTuple):
     op: Op | None
     source: Source
     broadcast: str | None = None
+    recomputes: bool = False
+    """Whether it computes a later snapshot from snapshots alone."""
 
 
 EXCHANGE = Choice("exchange", None, Source("exchange", "physical"))
@@ -66,11 +70,9 @@ EXCHANGE = Choice("exchange", None, Source("exchange", "physical"))
 class Implementation:
     """The search graph of a plan space under a cost model."""
 
-    def __init__(self, space: Space, cost: CostModel, forced: bool = False, exact: Callable[[int], float] | None = None):
+    def __init__(self, space: Space, cost: CostModel, exact: Callable[[int], float] | None = None):
         self.space = space
         self.cost = cost
-        self.forced = forced
-        """Whether an operator of the query is recomputed only where no rule offers anything else (the policy `incremental`)."""
         self.exact = exact
         """The true number of tuples of a group, where the data are known."""
         self._written = self._as_written()
@@ -185,16 +187,14 @@ class Implementation:
         if place is not None:
             found.append(Alternative(self.cost.exchange(self.stats(group)) + EPSILON, (self.node(group, None),), EXCHANGE))
         output = self.stats(group)
-        members = self.space.members(group)
-        if self.forced and any(source.rule not in ("query", "join_orders") for _, source in members):
-            members = [(m, s) for m, s in members if s.rule not in ("query", "join_orders") or m.op is Read]
-        for member, source in members:
+        for member, source in self.space.members(group):
             op = member.op.build(member.inputs, member.payload)
             self._implement(found, op, member, source, output, place)
 
     def _add(self, found: list[Alternative], op: Op, source: Source, work: float, inputs: Sequence[int], broadcast: str | None = None) -> None:
         self.costings += 1
-        found.append(Alternative(work + EPSILON, tuple(inputs), Choice("operator", op, source, broadcast)))
+        again = isinstance(op, RECOMPUTING) and not any(self.is_delta(self.nodes[i][0]) for i in inputs)
+        found.append(Alternative(work + EPSILON, tuple(inputs), Choice("operator", op, source, broadcast, again)))
 
     def _implement(self, found: list[Alternative], op: Op, member: GroupMember, source: Source, output: Stats, place: Property) -> None:
         """Add the ways to carry out an operator so that its output has the property."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tempura.errors import JobError
-from tempura.rules.deltas import INTRA, INTRA_UNPRUNED, MONOTONE
+from tempura.rules.deltas import INTRA, INTRA_UNPRUNED, MERGE, MONOTONE
 from tempura.rules.im1 import IM1
 from tempura.rules.im2 import IM2
 from tempura.rules.joins import HOV, JOINS
@@ -31,7 +31,12 @@ def methods(names: Iterable[str]) -> RuleSet:
 
 
 def rules(chosen: RuleSet, *, pruned: bool = True) -> RuleSet:
-    """The rules to explore with: join orders, what every method builds on, and the methods; without methods join orders alone."""
+    """The rules to explore with: join orders, what every method builds on, and the methods; without methods join orders alone.
+
+    The difference of two snapshots as the last way to a delta belongs to IM-1: any operator has a delta there. The other methods have deltas where
+    their own rules, or those of monotone operators, give one.
+    """
     if not chosen.rules:
         return JOINS
-    return JOINS | MONOTONE | (INTRA if pruned else INTRA_UNPRUNED) | chosen
+    inside = INTRA if pruned else INTRA_UNPRUNED
+    return JOINS | MONOTONE | (inside if IM1 in chosen.parts else MERGE) | chosen

@@ -21,7 +21,8 @@ from tempura.reasons import reasons, recomputed
 from tempura.rules.lang import RuleSet
 from tempura.rules.relational import normalize
 from tempura.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
-from tempura.share import Choice, choose
+from tempura.decide import decide
+from tempura.share import Choice
 from tempura.sizes import FinalSizes
 from tempura.space import Space, intervals
 from tempura.sql.bind import Query, bind
@@ -115,10 +116,10 @@ def plan(
     if job.policy == "strict":
         _refuse_recomputing(explored)
     exact = None if data is None else Evaluation(explored.space, data).size
-    implementation = Implementation(explored.space, model, forced=job.policy == "incremental", exact=exact)
+    implementation = Implementation(explored.space, model, exact)
     graph = implementation.graph(explored.required, [p.price for p in job.timeline.points])
     laid_out = time.perf_counter()
-    choice = choose(graph, objective_of(job), job.state_budget)
+    choice = decide(graph, objective_of(job), job.state_budget, chosen, forced=job.policy == "incremental")
     done = time.perf_counter()
     planning = Planning(
         explore_seconds=laid_out - started,

@@ -59,7 +59,7 @@ class Solution:
     """The tables at a member's turn, where the final ones do not show what it costs: some later member is computed from it and could
     seem to make it cheaper, or it is a result that is itself loaded."""
 
-    slack: Slack | None = None
+    slack: Slack = field(default_factory=lambda: Slack([], {}))
 
     @property
     def members(self) -> list[Member]:

@@ -3,6 +3,8 @@
 L' is L[u], ΔL is L[t:u]. All of them hold for deltas with retractions as well, except where a condition says otherwise.
 """
 
+# Conditions are lambdas over the names of the pattern, whose types are those of the body below.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from typing import Any
@@ -174,5 +176,6 @@ MONOTONE = rule_set(
         merged_state,
     ),
 )
+MERGE = rule_set("intra", (plus_delta,))
 INTRA = rule_set("intra", (plus_delta, minus_snapshots))
 INTRA_UNPRUNED = rule_set("intra", (plus_delta, minus_snapshots_always))

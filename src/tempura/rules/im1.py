@@ -5,6 +5,8 @@ of its own (the link `matches`), small, and its delta is exactly the keys that f
 residual predicate keys do not decide, and the rows of L' that share a key with ΔR are looked at again.
 """
 
+# Conditions are lambdas over the names of the pattern, whose types are those of the body below.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from typing import Any

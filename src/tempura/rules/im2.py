@@ -5,6 +5,8 @@ For tables that only grow. Whatever never retracts is its own QP; the decomposit
 through the operators above them. An aggregate keeps the state of QP early and adds that of QN at the end.
 """
 
+# Conditions are lambdas over the names of the pattern, whose types are those of the body below.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from typing import Any

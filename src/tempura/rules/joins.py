@@ -6,6 +6,8 @@ snapshots, each found greedily by the estimated size of what has been joined so 
 of more than `FULL` leaves only try the largest as the first, and the trace says so.
 """
 
+# Conditions are lambdas over the names of the pattern, whose types are those of the body below.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,6 +23,9 @@ from tempura.schema import Schema, names
 
 FULL = 8
 """Up to this many leaves, every leaf is tried as the first of the snapshots' order."""
+
+CHANGING = 4
+"""Up to this many changing leaves each gets an order of its own."""
 
 MADE_HERE = frozenset({"join_orders", "higher_order_views"})
 
@@ -82,6 +87,11 @@ class Graph:
         self.predicates = found.predicates
         self.sizes = sizes
         self.columns = [frozenset(names(memo.tvr(x).schema)) for x in found.leaves]
+
+    def changing(self) -> list[int]:
+        """The leaves that change, if they are few enough for an order each: where all change, joining deltas one by one is recomputing."""
+        found = [i for i, leaf in enumerate(self.leaves) if self.memo.spans_of(leaf)]
+        return found if len(found) <= CHANGING else []
 
     def connected(self, done: frozenset[str], leaf: int) -> bool:
         own = self.columns[leaf]
@@ -184,10 +194,9 @@ def join_orders(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
         return
     everything = range(len(graph.leaves))
     orders = [graph.best(everything)]
-    for i, leaf in enumerate(graph.leaves):
-        if graph.memo.spans_of(leaf):
-            start = graph.sizes.change(graph.memo, leaf) if graph.sizes else None
-            orders.append(graph.order(i, everything, start)[0])
+    for i in graph.changing():
+        start = graph.sizes.change(graph.memo, graph.leaves[i]) if graph.sizes else None
+        orders.append(graph.order(i, everything, start)[0])
     for order in orders:
         Q[:] = graph.tree(order, Q.ref)
 
@@ -198,9 +207,8 @@ def higher_order_views(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     graph = graph_of(Q, L, R, on)
     if graph is None:
         return
-    for i, leaf in enumerate(graph.leaves):
-        if not graph.memo.spans_of(leaf):
-            continue
+    for i in graph.changing():
+        leaf = graph.leaves[i]
         components = [graph.best(c) for c in graph.components(i)]
         if all(len(c) == 1 for c in components):
             continue

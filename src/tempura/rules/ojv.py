@@ -6,6 +6,8 @@ equal padded rows is lost), and the join a column of R that tells a partner from
 view's delta is the outer one's ΔR, so larger terms are settled before smaller ones.
 """
 
+# Conditions are lambdas over the names of the pattern, whose types are those of the body below.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from tempura.algebra import (

@@ -4,6 +4,8 @@ Ours, not the paper's. It needs nothing of the aggregate or window function, so 
 medians, windows; and it needs only the new input and the old result, where IM-1 needs the old input too.
 """
 
+# Conditions are lambdas over the names of the pattern, whose types are those of the body below.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from typing import Any

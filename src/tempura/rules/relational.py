@@ -179,11 +179,16 @@ def _one_pass(
 # What all uses of an operator have in common.
 
 
+def _base(op: Op) -> bool:
+    """Whether the operator is a base table or some of its columns: nothing that a filter could be pushed into."""
+    return not op.inputs or (isinstance(op, Project) and plain(op) and not op.inputs[0].inputs)
+
+
 def _common_filters(root: Op, interned: Interned, trace: list[str]) -> Op:
     """σ(p ∧ q)(X) and σ(p ∧ r)(X) are σq(σp(X)) and σr(σp(X)): where all that use X filter it by p, p becomes part of what they share."""
     common: dict[int, frozenset[Expr]] = {}
     for op_id, users in uses(parents_first(root)).items():
-        if len(users) > 1 and all(isinstance(u, Filter) and u.inputs[0].inputs for u in users):
+        if len(users) > 1 and all(isinstance(u, Filter) and not _base(u.inputs[0]) for u in users):
             first, *others = [frozenset(parts(u.predicate)) for u in users if isinstance(u, Filter)]
             found = frozenset(p for p in first.intersection(*others) if not volatile(p))
             if found:

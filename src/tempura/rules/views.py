@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tempura.algebra import Affected, Output, Project, SemiJoin
-from tempura.expr import Expr, JoinCondition, col, conjunction, equality, same_columns, split_condition
+from tempura.expr import Expr, JoinCondition, col, conjunction, equality, parse, same_columns, split_condition
 from tempura.schema import Column, Schema
 
 
@@ -46,8 +46,6 @@ def padded_left(left: Schema, right: Schema) -> tuple[Output, ...]:
 
 def null(type_name: str) -> Expr:
     """NULL of a type, so that a union finds it."""
-    from tempura.expr import parse
-
     return parse("NULL") if type_name == "unknown" else parse(f"CAST(NULL AS {type_name})")
 
 
