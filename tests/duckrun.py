@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from tempura.algebra import Op
 from tempura.algebra.physical import delta_name, snapshot_name
-from tempura.plan import IncrementalPlan, Run, Step
+from tempura.plans import IncrementalPlan, Run, Step
 from tempura.schema import WEIGHT
 from tempura.sql.lower import lower, to_sql
 

@@ -22,7 +22,7 @@ from tempura.algebra import (
 )
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.expr import col, parse
-from tempura.plan import Cost, IncrementalPlan, PlanLine, Planning, Reason, Run, State, Step
+from tempura.plans import Cost, IncrementalPlan, PlanLine, Planning, Reason, Run, State, Step
 from tempura.schema import NO_KEYS, Column
 
 JOB = Path(__file__).resolve().parent.parent / "examples/sales/job.yaml"

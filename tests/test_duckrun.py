@@ -10,7 +10,7 @@ import sqlglot
 
 from tempura.algebra import Filter
 from tempura.expr import parse
-from tempura.plan import IncrementalPlan, Step
+from tempura.plans import IncrementalPlan, Step
 from tempura.timeline import MAIN
 from tests.duckrun import StepFailed, completed, execute, run_batch, unmatched
 from tests.running_example import SQL, hand_made_plan

@@ -11,7 +11,7 @@ from tempura.catalog import Catalog, Table
 from tempura.errors import JobError, JobProblems
 from tempura.job import Job, Objective, parse_methods
 from tempura.schema import Column
-from tempura.shapes import METHODS
+from tempura.job.shapes import METHODS
 from tempura.timeline import MAIN, Point, Timeline
 
 GOOD = """\

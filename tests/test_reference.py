@@ -28,7 +28,7 @@ from tempura.algebra.relational import expand_tags
 from tempura.errors import PlanError, SqlError, TempuraError
 from tempura.expr import TRUE, col, parse
 from tempura.reference import EVALUATORS, Bag, apply, bag_of_rows, evaluate
-from tempura.scalar import compile_expr
+from tempura.reference.scalar import compile_expr
 from tempura.schema import NO_KEYS, Column
 from tests.duck import comparable, register_all, run
 from tests.trees import (

@@ -8,9 +8,9 @@ from time import process_time
 import pytest
 
 from tempura.errors import PlanError
-from tempura.exact import brute_force
-from tempura.search import Alternative, Graph, LastRunAtMost, LatestFirst, Problem, Weighted, without_sharing
-from tempura.share import choose
+from tempura.choose.exact import brute_force
+from tempura.choose.search import Alternative, Graph, LastRunAtMost, LatestFirst, Problem, Weighted, without_sharing
+from tempura.choose.share import choose
 from tests.random_graphs import chain_graph, random_graph
 
 

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from bench import tpcds
 from tempura.job import Job, parse_methods
-from tempura.shapes import METHODS
+from tempura.job.shapes import METHODS
 from tempura.timeline import MAIN, Timeline
 from tests.duckrun import execute
 

@@ -8,9 +8,9 @@
 from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
 from tempura.errors import JobError, PlanError, RuleError, SqlError, TempuraError
 from tempura.job import Job
-from tempura.methods import ALL, HOV, IM1, IM2, OJV, PART
+from tempura.rules.methods import ALL, HOV, IM1, IM2, OJV, PART
 from tempura.optimizer import Settings, plan
-from tempura.plan import IncrementalPlan
+from tempura.plans import IncrementalPlan
 from tempura.timeline import Point, Timeline
 
 __all__ = [

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from tempura.algebra import AggregateState, Minus, Op, Plus, Project, Read
 from tempura.algebra.weights import is_weighted
 from tempura.catalog import Catalog
-from tempura.derivation import Computed, Loaded, Written, loads
+from tempura.choose.derivation import Computed, Loaded, Written, loads
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name
-from tempura.plan import PlanLine, Run, State, Step
+from tempura.plans import PlanLine, Run, State, Step
 from tempura.rules.views import kept
 from tempura.schema import Keys, fresh, names
-from tempura.search import Graph
+from tempura.choose.search import Graph
 from tempura.space import Group, GroupMember, Space
 from tempura.sql.bind import Query
 from tempura.timeline import Interval

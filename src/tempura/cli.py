@@ -14,7 +14,7 @@ from tempura import optimizer
 from tempura.errors import TempuraError
 from tempura.explain import explain, to_json
 from tempura.job import Job, Objective, parse_methods
-from tempura.plan import IncrementalPlan
+from tempura.plans import IncrementalPlan
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 

@@ -38,7 +38,7 @@ from tempura.algebra import (
 from tempura.estimate import CostModel, Shape, Stats, delta_stats, derive, table_stats
 from tempura.expr import split_condition
 from tempura.memo.memo import Source
-from tempura.search import Alternative, Graph
+from tempura.choose.search import Alternative, Graph
 from tempura.schema import names
 from tempura.space import Group, GroupMember, Space
 

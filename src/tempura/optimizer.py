@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from tempura.assemble import Assembler
 from tempura.errors import PlanError
 from tempura.estimate import CostModel, SparkCost, UnitCost
-from tempura.evaluate import Evaluation, History
+from tempura.reference.views import Evaluation, History
 from tempura.explore import Exploration, Explorer, Limits
 from tempura.implement import Implementation
 from tempura.job import Job
 from tempura.memo import IntervalSpans, Memo, SignatureSpans
 from tempura.memo.show import Names, show_memo, show_span
-from tempura.methods import ALL, NONE, methods as methods_named, rules
-from tempura.plan import Cost, IncrementalPlan, Planning
-from tempura.reasons import reasons, recomputed
+from tempura.rules.methods import ALL, NONE, methods as methods_named, rules
+from tempura.plans import Cost, IncrementalPlan, Planning
+from tempura.explain.reasons import reasons, recomputed
 from tempura.rules.lang import RuleSet
 from tempura.rules.relational import normalize
-from tempura.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
-from tempura.decide import decide
-from tempura.share import Choice
-from tempura.sizes import FinalSizes
+from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
+from tempura.choose.decide import decide
+from tempura.choose.share import Choice
+from tempura.estimate.sizes import FinalSizes
 from tempura.space import Space, intervals
 from tempura.sql.bind import Query, bind
-from tempura.why import explain_view
+from tempura.explain.why import explain_view
 
 
 @dataclass(frozen=True)

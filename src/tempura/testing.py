@@ -15,9 +15,9 @@ from typing import Any
 
 from tempura.catalog import Catalog, Table
 from tempura.errors import TempuraError
-from tempura.evaluate import Evaluation, History
+from tempura.reference.views import Evaluation, History
 from tempura.job import Job
-from tempura.methods import ALL
+from tempura.rules.methods import ALL
 from tempura.optimizer import Explored, Settings, explore
 from tempura.reference import Bag
 from tempura.rules.lang import RuleSet

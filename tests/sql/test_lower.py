@@ -40,7 +40,7 @@ from tempura.algebra import (
 )  # fmt: skip
 from tempura.errors import PlanError
 from tempura.expr import TRUE, col, parse
-from tempura.plan import Step
+from tempura.plans import Step
 from tempura.reference import Bag, evaluate
 from tempura.schema import NO_KEYS, WEIGHT, Column, Schema
 from tempura.sql.lower import LOWERINGS, expanded, lower, to_sql

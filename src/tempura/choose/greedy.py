@@ -1,0 +1,320 @@
+"""Greedy sharing, as in the paper (Algorithm 1): add the states that lower the cost most, while one does.
+
+It starts with what the dynamic program saves anyway. A candidate is a node at its earliest point (Theorem 2: enough when the price of work rises
+from point to point), or at every point where the theorem does not hold; or a *group*, the nodes that one incremental operator needs together:
+each alone may gain nothing. Theorem 2 takes all alternatives of a node to be possible from its earliest point on; where the plan at hand
+computes a node later, that point is tried too.
+
+Gains are estimated by lowering the tables in place and undoing it, kept in a heap, and estimated again only when they reach its top. Since gains
+may also rise as states are added (complements), candidates without gain are looked at again after each acceptance. What is accepted was
+evaluated exactly, so the cost falls with every step. At the end, states whose removal lowers the cost are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import pairwise
+
+from tempura.choose.derivation import Key, kept_bytes, loads, operators
+from tempura.choose.search import Graph, Trail
+from tempura.choose.ledger import Draft, Ledger, Member, Order, Solution
+
+CANDIDATES = 64
+"""How many single nodes, those that promise most, are considered at a time; the plan notes when there were more."""
+GROUPS = 48
+"""How many groups are."""
+RECHECKED = 48
+"""How many candidates without gain are looked at again after each acceptance."""
+FAILURES = 2
+"""How often a candidate may disappoint when it is evaluated exactly."""
+EFFORT = 600_000
+"""How many alternatives may be priced while adding states, a few tenths of a second; the plan notes when that ended the search."""
+CLEANING = 300_000
+"""How many may be priced while cleaning up."""
+
+Candidate = tuple[Member, ...]
+
+
+def fits(graph: Graph, budget: float | None, solution: Solution) -> bool:
+    """Whether the states kept from each point to later ones are within the budget."""
+    return budget is None or all(kept <= budget for kept in kept_bytes(graph, solution.derivations()))
+
+
+class Greedy:
+    """Adds to an order what lowers its cost, and removes what does not."""
+
+    def __init__(self, ledger: Ledger, budget: float | None = None, wanted: Sequence[Member] = (), dense: bool = False):
+        self.ledger = ledger
+        self.problem = ledger.problem
+        self.graph = ledger.graph
+        self.budget = budget
+        self.wanted = wanted
+        """Candidates to consider whatever the plan at hand looks like."""
+        self.dense = dense
+        """Whether gain per byte counts, rather than gain."""
+        self.rising = all(a < b for a, b in pairwise(self.problem.factors))
+        self.started = self.problem.costings
+        self.seen = 0
+        self.accepted = 0
+        self.notes: list[str] = []
+
+    def take(self, others: Iterable[Greedy]) -> None:
+        """Add the others' counts and notes to these."""
+        for other in others:
+            self.seen += other.seen
+            self.accepted += other.accepted
+            self.notes += [note for note in other.notes if note not in self.notes]
+
+    def best(self, seeds: Sequence[Iterable[Key]]) -> Solution:
+        """The best that is found from no states at all and from the best seed."""
+        ledger = self.ledger
+        solution = self.improved(ledger.settled(ledger.solution(ledger.results)))
+        planted = [ledger.settled(ledger.solution(ledger.order_of(seed))) for seed in seeds]
+        planted = [s for s in planted if s.total < solution.total and fits(self.graph, self.budget, s)]
+        return self.improved(min(planted, key=lambda s: s.total)) if planted else solution
+
+    def improved(self, solution: Solution) -> Solution:
+        """Add, clean up, and once more if that changed anything."""
+        for _ in range(2):
+            cleaned = self.cleaned(self.extended(solution))
+            if not cleaned.total < solution.total:
+                break
+            solution = cleaned
+        return solution
+
+    def gains(self, total: float, solution: Solution) -> bool:
+        """Whether the total is lower by more than rounding."""
+        margin = solution.total * 1e-12 if isinstance(solution.total, float) else 0
+        return total < solution.total - margin
+
+    def extended(self, solution: Solution) -> Solution:
+        """Add candidates, best first, while one lowers the cost."""
+        candidates: dict[Candidate, int] = {}
+        heap: list[tuple[float, Candidate, int]] = []
+        """Minus the gain, the candidate, and the turn in which the gain was estimated."""
+        exact: dict[Candidate, Draft] = {}
+        shelf: list[tuple[float, Candidate, int]] = []
+        turn, rechecked = 0, 0
+
+        def enter() -> None:
+            for candidate in self.candidates(solution):
+                if candidate not in candidates:
+                    candidates[candidate] = 0
+                    heappush(heap, (-self.estimate(solution, candidate), candidate, turn))
+
+        enter()
+        while heap and self._has_effort_left():
+            key, candidate, estimated = heappop(heap)
+            if key >= 0:
+                heappush(heap, (key, candidate, estimated))
+                if rechecked == turn:
+                    break
+                rechecked = turn
+                again = {c for _, c, _ in nsmallest(RECHECKED, heap)}
+                heap = [(-self.estimate(solution, c), c, turn) if c in again else (k, c, t) for k, c, t in heap]
+                heapify(heap)
+                continue
+            if estimated != turn:
+                heappush(heap, (-self.estimate(solution, candidate), candidate, turn))
+                continue
+            if candidate not in exact:
+                draft = self.draft(solution, candidate)
+                if draft is None:
+                    candidates[candidate] += 1
+                    if candidates[candidate] < FAILURES:
+                        shelf.append((key, candidate, turn))
+                    continue
+                exact[candidate] = draft
+                gain = self.rank(solution.total - draft.total, candidate)
+                if heap and -gain > heap[0][0]:
+                    heappush(heap, (-gain, candidate, turn))
+                    continue
+            better = self.ledger.settled(self.ledger.solution(exact[candidate].order, solution.slack))
+            if not fits(self.graph, self.budget, better) or not self.gains(better.total, solution):
+                continue
+            solution = better
+            self.accepted += 1
+            turn += 1
+            exact.clear()
+            for entry in shelf:
+                heappush(heap, entry)
+            shelf.clear()
+            enter()
+        self.seen += len(candidates)
+        return solution
+
+    def _has_effort_left(self) -> bool:
+        if self.problem.costings - self.started < EFFORT:
+            return True
+        note = f"sharing stopped after pricing {EFFORT} alternatives; a longer search may find a cheaper plan"
+        self.notes += [] if note in self.notes else [note]
+        return False
+
+    def rank(self, gain: float, candidate: Candidate) -> float:
+        """The gain, or what it is per byte."""
+        if not self.dense:
+            return gain
+        size = max(sum(self.graph.size[m.node] for m in candidate), 1.0)
+        return gain / size if isinstance(gain, float) else gain // int(size)
+
+    def absent(self, solution: Solution, candidate: Iterable[Member]) -> Candidate:
+        """The candidate without those nodes that can be loaded at its point already."""
+        written: dict[int, int] = {}
+        for member in solution.members:
+            written[member.node] = min(written.get(member.node, member.point), member.point)
+        return tuple(m for m in candidate if written.get(m.node, m.point + 1) > m.point)
+
+    def draft(self, solution: Solution, candidate: Candidate) -> Draft | None:
+        """The better order with the candidate and its cost, or nothing if neither lowers the cost."""
+        candidate = self.absent(solution, candidate)
+        if not candidate:
+            return None
+        since = min(m.point for m in candidate)
+        orders = [self.ledger.inserted(solution, candidate)]
+        if any(self.ledger.sources(solution, m.node, m.point) for m in candidate):
+            orders.append(self.ledger.inserted(solution, candidate, early=True))
+        drafts = [Draft(o, self.ledger.total(o, since, solution)) for o in orders]
+        best = min(drafts, key=lambda d: d.total)
+        return best if self.gains(best.total, solution) else None
+
+    def estimate(self, solution: Solution, candidate: Candidate) -> float:
+        """About how much the candidate would lower the cost, from the tables alone.
+
+        Members that the candidate would be computed from cannot be computed from it; either they keep their cost, or the candidate is
+        computed without them.
+        """
+        candidate = self.absent(solution, candidate)
+        if not candidate:
+            return self.ledger.nothing
+        ledger, problem, tables = self.ledger, self.problem, solution.tables
+        slack = solution.slack._replace(joint=max(solution.slack.joint, len(candidate)))
+        spent, spent_early = ledger.nothing, ledger.nothing
+        before = set[Key]().union(*(ledger.sources(solution, m.node, m.point) for m in candidate))
+        trail: Trail = []
+        for member in sorted(candidate, key=lambda m: (m.point, tables.best[m.point][m.node], m.node)):
+            write = ledger.write(member)
+            spent += tables.best[member.point][member.node] + write
+            spent_early += solution.starts[member.point][0].best[member.point][member.node] + write
+            problem.lower(tables, member.node, member.point, member.point, trail, slack)
+        since = min(m.point for m in candidate)
+        saved, saved_early = ledger.nothing, ledger.nothing
+        plain = [m for m in solution.members if m.point >= since and m.key not in solution.turns]
+        for member in plain:
+            cost, now = solution.costs[member.key], tables.best[member.point][member.node]
+            if now < cost:
+                saved_early += cost - now
+                saved += cost - now if member.key not in before else ledger.nothing
+        tables.undo(trail)
+        for key, turn in solution.turns.items():
+            if key[1] < since:
+                continue
+            trail = []
+            for member in candidate:
+                if member.point <= key[1] and member.key != key:
+                    problem.lower(turn, member.node, member.point, member.point, trail, slack)
+            drop = solution.costs[key] - ledger.value(turn, Member(*key, result=key in ledger.required))
+            turn.undo(trail)
+            saved_early += drop
+            saved += drop if key not in before else ledger.nothing
+        return self.rank(max(saved - spent, saved_early - spent_early), candidate)
+
+    def candidates(self, solution: Solution) -> list[Candidate]:
+        """The groups, and single nodes that good plans read at two places or more (any that they read, under a budget)."""
+        slack, problem = solution.slack, self.problem
+        least = 2 if self.budget is None else 1
+        places: dict[int, set[int]] = {}
+        for tree in solution.trees.values():
+            for operator in operators(tree):
+                places.setdefault(operator.node, set()).add(operator.point)
+        singles: list[Candidate] = []
+        for node, count in slack.readers.items():
+            if count >= least:
+                first = self.graph.available[node]
+                points = {first} if self.rising else set(range(first, problem.points))
+                singles += [
+                    (Member(node, p),) for p in points | places.get(node, set()) if self.ledger.may_keep(node, p)
+                ]
+        wanted = [(m,) for m in self.wanted]
+        return [
+            *self._promising(solution, singles, CANDIDATES, "single nodes"),
+            *self._promising(solution, self._groups(slack.readers), GROUPS, "groups"),
+            *wanted,
+        ]
+
+    def _promising(self, solution: Solution, candidates: Iterable[Candidate], limit: int, what: str) -> list[Candidate]:
+        """Those candidates that promise most, were each of a few readers to save all that a load can save it."""
+        slack, tables, problem = solution.slack, solution.tables, self.problem
+        scored: list[tuple[float, Candidate]] = []
+        for candidate in dict.fromkeys(candidates):
+            promise, saves = self.ledger.nothing, False
+            for node, point, _ in candidate:
+                for p in range(point, problem.points):
+                    saved = (tables.have[p][node] - problem.load[p][node]) * slack.joint
+                    saves = saves or saved > slack.rows[p][node]
+                once = max(
+                    tables.have[p][node] - problem.load[p][node] - slack.rows[p][node]
+                    for p in range(point, problem.points)
+                )
+                promise += once * min(slack.readers.get(node, 0), 4)
+                promise -= tables.best[point][node] + problem.save[point][node]
+            if saves:
+                scored.append((-promise, candidate))
+        if len(scored) > limit:
+            note = f"sharing considered only the {limit} most promising {what} at a time; there were more"
+            self.notes += [] if note in self.notes else [note]
+        return [candidate for _, candidate in sorted(scored)[:limit]]
+
+    def _groups(self, readers: dict[int, int]) -> Iterable[Candidate]:
+        """The groups at their earliest points (at later ones too, where work may be cheaper there)."""
+        for group in self.graph.groups:
+            nodes = sorted({n for n in group if n in readers and n not in self.graph.existing})
+            for start in [0] if self.rising else range(self.problem.points):
+                members = tuple(Member(n, max(start, self.graph.available[n])) for n in nodes)
+                if members and all(self.ledger.may_keep(m.node, m.point) for m in members):
+                    yield members
+
+    def cleaned(self, solution: Solution) -> Solution:
+        """Remove states, and move what others could be computed from, where that lowers the cost."""
+        end = self.problem.costings + CLEANING
+        changes: list[Callable[[Order, Member], list[Member] | None]] = [_without, _first, _last]
+        for change in changes:
+            for member in self._suspects(solution):
+                if self.problem.costings > end:
+                    return solution
+                at = change(solution.order, member) if member in solution.order[member.point] else None
+                if at is None or (change is not _without and member.key not in solution.turns and not member.result):
+                    continue
+                order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
+                if self.gains(self.ledger.total(order, member.point, solution), solution):
+                    better = self.ledger.settled(self.ledger.solution(order, solution.slack))
+                    if fits(self.graph, self.budget, better) and self.gains(better.total, solution):
+                        solution = better
+        return solution
+
+    def _suspects(self, solution: Solution) -> list[Member]:
+        """The members, first those that seem to cost more than they save their readers."""
+        saved: dict[Key, float] = {}
+        tables, problem = solution.tables, self.problem
+        for tree in solution.trees.values():
+            for load in loads(tree):
+                if load.written >= 0:
+                    otherwise = tables.best[load.point][load.node] - problem.load[load.point][load.node]
+                    key = load.node, load.written
+                    saved[key] = saved.get(key, self.ledger.nothing) + otherwise
+        spent = {m: solution.costs[m.key] + self.ledger.write(m) for m in solution.members}
+        return sorted(spent, key=lambda m: (saved.get(m.key, self.ledger.nothing) - spent[m], m))
+
+
+def _without(order: Order, member: Member) -> list[Member] | None:
+    return None if member.result else [m for m in order[member.point] if m != member]
+
+
+def _first(order: Order, member: Member) -> list[Member] | None:
+    at = order[member.point]
+    return None if at[0] == member else [member, *(m for m in at if m != member)]
+
+
+def _last(order: Order, member: Member) -> list[Member] | None:
+    at = order[member.point]
+    return None if at[-1] == member else [*(m for m in at if m != member), member]

@@ -1,0 +1,132 @@
+"""Choosing: the search, the sharing, and the objective that bounds the last run, behind one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from tempura.choose.derivation import Key, Written, work_of
+from tempura.errors import PlanError
+from tempura.choose.greedy import Greedy, fits
+from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Problem, Weighted
+from tempura.choose.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Counters:
+    """How much work the choice was."""
+
+    costings: int = 0
+    """How often an alternative was priced."""
+    candidates: int = 0
+    accepted: int = 0
+    dp_seconds: float = 0.0
+    share_seconds: float = 0.0
+
+    def __add__(self, other: Counters) -> Counters:
+        return Counters(
+            self.costings + other.costings,
+            self.candidates + other.candidates,
+            self.accepted + other.accepted,
+            self.dp_seconds + other.dp_seconds,
+            self.share_seconds + other.share_seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to compute, write and load at each point, and what it costs.
+
+    Costs are those of the derivations as they stand (`work_of`): an operator that occurs twice in a tree is counted twice, because Spark
+    inlines common table expressions; only what is written is computed once.
+    """
+
+    total: float | tuple[float, ...]
+    """Under the objective; for `LatestFirst` the unpriced work, last point first."""
+    by_point: list[float]
+    """Priced."""
+    work_by_point: list[float]
+    """Unpriced."""
+    derivations: tuple[Written, ...]
+    """In an order in which each finds what it loads."""
+    counters: Counters = Counters()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> tuple[Key, ...]:
+        """What is written, in order: a starting point for choosing on a larger graph with the same nodes."""
+        return tuple((w.node, w.point) for w in self.derivations)
+
+
+def cost_of(graph: Graph, objective: Objective, derivations: Iterable[Written]) -> float | tuple[float, ...]:
+    """The total of derivations under an objective, counted from the derivations alone."""
+    return objective.total(graph, work_of(graph, derivations))
+
+
+def choose(
+    graph: Graph, objective: Objective, budget: float | None = None, seeds: Sequence[Iterable[Key]] = ()
+) -> Choice:
+    """The cheapest derivations found for all results under the objective.
+
+    `budget` bounds the bytes of states kept from any point to later ones. Each of `seeds` is a set of states (pairs of node and point, in order of
+    writing; `Choice.seed` is one) to start from as well; the choice is never dearer than what any of them, or no sharing at all, gives.
+    """
+    if isinstance(objective, LastRunAtMost):
+        return _choose_last_run(graph, objective, budget, seeds)
+    started = perf_counter()
+    ledger = Ledger(Problem(graph, objective.pricing(graph)))
+    solved = perf_counter()
+    greedy = Greedy(ledger)
+    solution = greedy.best(seeds)
+    if budget is not None and not fits(graph, budget, solution):
+        # The dynamic program must not save on its own where bytes are short: every state is now a candidate.
+        free = solution
+        costings = ledger.problem.costings
+        ledger = Ledger(Problem(graph, objective.pricing(graph), carry=False))
+        ledger.problem.costings += costings
+        tight = [Greedy(ledger, budget, [m for m in free.members if not m.result], dense) for dense in (False, True)]
+        solution = min((g.best(seeds) for g in tight), key=lambda s: s.total)
+        greedy.take(tight)
+    derivations = solution.derivations()
+    work = work_of(graph, derivations)
+    return Choice(
+        objective.total(graph, work),
+        [p * w for p, w in zip(graph.prices, work, strict=True)],
+        work,
+        derivations,
+        Counters(ledger.problem.costings, greedy.seen, greedy.accepted, solved - started, perf_counter() - solved),
+        tuple(greedy.notes),
+    )
+
+
+def _choose_last_run(
+    graph: Graph, objective: LastRunAtMost, budget: float | None, seeds: Sequence[Iterable[Key]]
+) -> Choice:
+    """Raise the price of the last point until its run is short enough, and no further than needed."""
+    limit = objective.limit * (1 + 1e-9)
+    tries = [choose(graph, Weighted(), budget, seeds)]
+    if tries[0].work_by_point[-1] > limit:
+        tries.append(choose(graph, LatestFirst(), budget, [*seeds, tries[0].seed]))
+        least = tries[1].work_by_point[-1]
+        if least > limit:
+            raise PlanError(
+                f"no plan was found whose last run costs at most {objective.limit:g}; the least found is {least:g}",
+                hint="raise the limit, add a point before the last one, or allow more methods",
+            )
+        low, high = 2.0**-8, 2.0**12
+        unit = max(*graph.prices, 1e-9)
+        for _ in range(10):
+            middle = (low * high) ** 0.5
+            choice = choose(graph, Weighted(last_extra=middle * unit), budget, [t.seed for t in tries[-2:]])
+            tries.append(choice)
+            if choice.work_by_point[-1] > limit:
+                low = middle
+            else:
+                high = middle
+    best = min(
+        (t for t in tries if t.work_by_point[-1] <= limit), key=lambda t: objective.total(graph, t.work_by_point)
+    )
+    counters = sum((t.counters for t in tries), Counters())
+    notes = dict.fromkeys(note for t in tries for note in t.notes)
+    return replace(best, total=objective.total(graph, best.work_by_point), counters=counters, notes=tuple(notes))

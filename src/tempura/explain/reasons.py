@@ -1,0 +1,87 @@
+"""Why not: for every operator of the query and every method that did not compute it, a named reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tempura.algebra import Aggregate, FullOuterJoin, InnerJoin, LeftOuterJoin, Scan, TopK, Window
+from tempura.explore import Exploration
+from tempura.memo.memo import Memo, Tvr
+from tempura.memo.show import Names
+from tempura.plans import Reason
+from tempura.rules.joins import block
+from tempura.space import Space
+
+SHARED = "its delta rule is one that all methods share"
+DEARER = "it applies, but was dearer than what was chosen"
+
+
+def recomputed(memo: Memo) -> dict[int, str]:
+    """The operators of the query whose changes are only known by recomputing them, with the reason where there is one."""
+    found: dict[int, str] = {}
+    for record in memo.tvrs():
+        if not _written(record) or not memo.spans_of(record.id):
+            continue
+        for members in (record.deltas.get(s, {}) for s in memo.spans_of(record.id)):
+            if all(source.rule.startswith("minus_snapshots") for source in members.values()) and not record.news:
+                found[record.id] = record.volatile and f"non-deterministic expression {record.volatile}" or "no method has a delta rule for it"
+    return found
+
+
+def _written(record: Tvr) -> bool:
+    """Whether the operator stands in the query as bound."""
+    return any(source.rule == "query" and m.op is not Scan for m, source in record.definitions.items())
+
+
+def reasons(memo: Memo, space: Space, exploration: Exploration, names: Names, methods: Sequence[str], used: Iterable[tuple[int, str]]) -> tuple[Reason, ...]:
+    """For each changing operator of the query and each method, why the plan does not use it."""
+    used = {(memo.find(t), m) for t, m in used}
+    offered = {
+        (memo.find(g.tvr), source.method) for g in space.all_groups() if g.tvr is not None for _, source in space.members(g.id)
+    }
+    declined: dict[tuple[int, str], dict[str, None]] = {}
+    for d in exploration.declines:
+        declined.setdefault((memo.find(d.tvr), d.method), {})[d.reason] = None
+    found: list[Reason] = []
+    for record in memo.tvrs():
+        if not _written(record) or not memo.spans_of(record.id):
+            continue
+        for method in methods:
+            key = (record.id, method)
+            if key in used:
+                continue
+            if key in declined:
+                why = "; ".join(declined[key])
+            elif key in offered:
+                why = DEARER
+            else:
+                why = _inapplicable(memo, record, method)
+            found.append(Reason(names.tvr(record.id), method, why))
+    return tuple(found)
+
+
+def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:
+    """What a method lacks here, where no rule of its came far enough to say."""
+    op = next(iter(record.definitions)).op
+    if record.volatile:
+        return f"non-deterministic expression {record.volatile}"
+    match method:
+        case "IM1":
+            return SHARED
+        case "IM2":
+            if memo.monotone(record.id):
+                return "it never takes rows back, so there is nothing to hold back"
+            retracting = sorted(t for t in record.tables if memo.can_retract(t))
+            return f"retractions in {', '.join(retracting)}" if retracting else "its inputs have no part that only grows"
+        case "OJV":
+            return "no delta of its directly affected part" if op in (LeftOuterJoin, FullOuterJoin) else "it is not an outer join"
+        case "HOV":
+            if op is InnerJoin and len(block(memo, record.id).leaves) > 2:
+                return "no part of the join is connected without the updated table"
+            return "it is not a join of three or more relations"
+        case "PART":
+            if op in (Aggregate, Window):
+                return "no delta of its input"
+            return "rows below LIMIT are not a partition" if op is TopK else "it has neither groups nor partitions"
+        case _:
+            return "no rule of this method matches it"

@@ -1,0 +1,87 @@
+"""What must hold between the parts of a job, each of which is well formed by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, time
+from typing import Any, cast
+
+from tempura.catalog import Catalog, ForeignKey, Table
+from tempura.job.marks import Path
+from tempura.schema import names
+from tempura.job.shapes import nearest
+from tempura.timeline import Timeline
+
+Problem = tuple[str, str, Path]
+"""What is wrong, what to do, and where in the job file."""
+
+
+def disorder(points: Sequence[str]) -> Iterator[Problem]:
+    """Points whose names are times or dates but do not increase; other names mean nothing to us."""
+    kinds: tuple[tuple[Callable[[str], Any], str], ...] = (
+        (_time_of_day, "write dates as well, such as 2026-11-01T14:00, if the timeline passes midnight"),
+        (datetime.fromisoformat, "list the points in order of time"),
+    )
+    for read, hint in kinds:
+        try:
+            times: list[Any] = [read(p) for p in points]
+            late = [i for i in range(1, len(times)) if times[i] <= times[i - 1]]
+        except (ValueError, TypeError):
+            continue  # Not all of them are times of this kind, or only some have a zone.
+        for i in late:
+            yield f"times are out of order: {points[i]!r} is not after {points[i - 1]!r}", hint, ("timeline", i, "at")
+        return
+
+
+def _time_of_day(text: str) -> time:
+    return time.fromisoformat("0" + text if len(text) == 4 and text[1] == ":" else text if ":" in text else "no")
+
+
+def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, str]) -> Iterator[Problem]:
+    """What the tables say about points that do not exist, or the timeline about queries that do not."""
+    points = [p.name for p in timeline.points]
+    for table in catalog.values():
+        yield from _unknown_points(table, points)
+        for i, foreign in enumerate(table.foreign_keys):
+            yield from _foreign_key(table, foreign, catalog, ("tables", table.name, "foreign_keys", i))
+    due: set[str] = set()
+    for i, point in enumerate(timeline.points):
+        due.update(point.deliver)
+        for query in point.deliver:
+            if queries and query not in queries:
+                yield (
+                    f"{point.name!r} delivers {query!r}, which is no query of the job",
+                    nearest(query, queries),
+                    ("timeline", i, "deliver"),
+                )
+    for query in queries:
+        if query not in due:
+            yield (
+                f"the query {query!r} is due at no point",
+                "name it in some `deliver`, or remove it",
+                ("queries", query),
+            )
+
+
+def _unknown_points(table: Table, points: Sequence[str]) -> Iterator[Problem]:
+    for part in ("arrives", "retracts"):
+        for point in cast("Mapping[str, float]", getattr(table, part)):
+            if point not in points:
+                said = f"table {table.name!r} {part} at {point!r}, which is no point of the timeline"
+                yield said, nearest(point, points), ("tables", table.name, part, point)
+    if table.retracts.get(points[0], 0) > 0:
+        said = f"table {table.name!r} retracts at the first point, where nothing has arrived before"
+        yield said, "move it to a later point", ("tables", table.name, "retracts", points[0])
+
+
+def _foreign_key(table: Table, foreign: ForeignKey, catalog: Catalog, path: Path) -> Iterator[Problem]:
+    if foreign.table not in catalog:
+        said = f"table {table.name!r}: a foreign key refers to {foreign.table!r}, which is no table of the job"
+        yield said, nearest(foreign.table, catalog), (*path, "table")
+        return
+    if len(foreign.columns) != len(foreign.to):
+        yield "a foreign key has different numbers of columns on its two sides", "list them pairwise", path
+    for side, owner, columns in (("columns", table, foreign.columns), ("to", catalog[foreign.table], foreign.to)):
+        for c in columns:
+            if c not in names(owner.columns):
+                yield f"table {owner.name!r} has no column {c!r}", nearest(c, names(owner.columns)), (*path, side)

@@ -1,0 +1,386 @@
+"""A job: the queries, the tables and how they arrive, the timeline, and what the plan should be best at.
+
+    name: gross-revenue
+    query: summary.sql                       # a file beside the job, or the text itself
+    tables:
+      sales:   {columns: {o_id: string not null, price: double}, key: [o_id], arrives: {t1: 4, t2: 3}}
+      returns: {columns: {o_id: string, cost: double}, arrives: {t1: 1, t2: 2}}
+    timeline:
+      - {at: t1, price: 0.2}
+      - {at: t2, price: 1.0, deliver: true}
+
+`Job(query=…, tables=…, timeline=…)` takes the same shapes in Python, or a `Catalog` and a `Timeline`. All mistakes are reported together,
+each with its line where there is a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Literal, cast
+
+from pydantic import ValidationError
+
+from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
+from tempura.errors import JobError, JobProblems
+from tempura.job.checks import contradictions, disorder
+from tempura.job.marks import Document, Path
+from tempura.job.shapes import METHODS, STATIC, JobShape, PointShape, Policy, TableShape, column, explain_misfit, nearest
+from tempura.timeline import MAIN, Point, Timeline
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What makes one plan better than another.
+
+    `weighted`: the sum of work times price (the paper's c̃w). `latest-first`: the last run's work, then the one before, … (c̃v).
+    `last-run-at-most`: the least weighted sum among the plans whose last run costs at most `limit`.
+    """
+
+    kind: Literal["weighted", "latest-first", "last-run-at-most"] = "weighted"
+    limit: float | None = None
+
+    @staticmethod
+    def parse(value: Objective | str | Mapping[str, Any]) -> Objective:
+        """From `weighted`, `latest-first`, `{last-run-at-most: 2.5}` or, as on the command line, `last-run-at-most:2.5`."""
+        if isinstance(value, Objective):
+            return value
+        if isinstance(value, str):
+            kind, _, limit = (part.strip() for part in value.replace("=", ":").partition(":"))
+            value = {kind: limit or None}
+        if len(value) == 1:
+            kind, limit = next(iter(value.items()))
+            if kind in ("weighted", "latest-first") and limit is None:
+                return Objective(kind)
+            if kind == "last-run-at-most":
+                return Objective(kind, _limit(limit))
+            if kind not in ("weighted", "latest-first"):
+                raise JobError(
+                    f"unknown objective {kind!r}", hint=nearest(kind, ("weighted", "latest-first", "last-run-at-most"))
+                )
+        raise JobError(
+            f"the objective {dict(value)!r} cannot be read",
+            hint="choose `weighted`, `latest-first` or `{last-run-at-most: 2.5}`",
+        )
+
+    def __str__(self) -> str:
+        return self.kind if self.limit is None else f"{self.kind}: {self.limit:g}"
+
+
+def _limit(value: Any) -> float:
+    try:
+        limit = float(value)
+    except (TypeError, ValueError):
+        limit = -1.0
+    if not limit >= 0:
+        raise JobError(
+            f"`last-run-at-most` is {value!r}", hint="give the most the last run may cost, a number of zero or more"
+        )
+    return limit
+
+
+def parse_methods(value: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of methods in their usual order, from a list or from text with commas; `all` stands for every one."""
+    given = value.split(",") if isinstance(value, str) else list(value)
+    found: set[str] = set()
+    for name in given:
+        plain = re.sub(r"[-_\s]", "", name).upper()
+        if plain == "ALL":
+            found.update(METHODS)
+        elif plain in METHODS:
+            found.add(plain)
+        else:
+            raise JobError(f"unknown method {name.strip()!r}", hint=nearest(plain, METHODS))
+    if not found:
+        raise JobError(
+            "no method is named",
+            hint=f"name some of {', '.join(METHODS)}; for a plan that only recomputes use `policy: full`",
+        )
+    return tuple(m for m in METHODS if m in found)
+
+
+def _texts(value: Any) -> list[str]:
+    """What is left of a list that may have been reported as none; all methods, so that nothing is reported twice."""
+    entries = cast(
+        "list[Any]", [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else METHODS
+    )
+    return [e for e in entries if isinstance(e, str)] if all(isinstance(e, str) for e in entries) else list(METHODS)
+
+
+@dataclass(frozen=True, init=False)
+class Job:
+    """What to plan. Queries are Spark SQL by name; a job's only query is called `result`."""
+
+    name: str
+    queries: Mapping[str, str]
+    catalog: Catalog
+    timeline: Timeline
+    objective: Objective
+    methods: tuple[str, ...]
+    policy: Policy
+    state_budget: float | None
+    """The most bytes that states may take at any time."""
+
+    def __init__(
+        self,
+        *,
+        timeline: Timeline | Sequence[Point | Mapping[str, Any]],
+        query: str | None = None,
+        queries: Mapping[str, str] | None = None,
+        tables: Catalog | Mapping[str, Any] | None = None,
+        catalog: Catalog | None = None,
+        name: str = "job",
+        objective: Objective | str | Mapping[str, Any] = "weighted",
+        methods: str | Iterable[str] = METHODS,
+        policy: Policy = "auto",
+        state_budget: float | str | None = None,
+    ):
+        given = {
+            "timeline": timeline if isinstance(timeline, Timeline) else list(timeline), "query": query, "queries": None if queries is None else dict(queries), "tables": tables if catalog is None else catalog,
+            "name": name, "objective": objective, "methods": methods if isinstance(methods, str) else list(methods), "policy": policy,
+            "state_budget": state_budget,
+        }  # fmt: skip
+        self._fill(_Reader(None, FilePath(), "the job").read({k: v for k, v in given.items() if v is not None}))
+
+    @staticmethod
+    def load(path: str | FilePath) -> Job:
+        """The job in a YAML file; names of query files are relative to it."""
+        path = FilePath(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise JobError(
+                f"cannot read the job file {str(path)!r}: {error.strerror}", hint="give the path of a job's YAML file"
+            ) from None
+        except UnicodeDecodeError:
+            raise JobError(f"the job file {str(path)!r} is not text", hint="save it as UTF-8") from None
+        return Job.parse(text, path.parent, path.name)
+
+    @staticmethod
+    def parse(text: str, folder: str | FilePath = ".", source: str = "the job file") -> Job:
+        """The job in a YAML text; names of query files are relative to `folder`."""
+        document = Document(text)
+        job = object.__new__(Job)
+        job._fill(_Reader(document, FilePath(folder), source).read(document.value))
+        return job
+
+    def _fill(self, values: Mapping[str, Any]) -> None:
+        for field, value in values.items():
+            object.__setattr__(self, field, value)
+
+
+class _Reader:
+    """Turns the shapes of a job into its parts, and collects what is wrong on the way."""
+
+    def __init__(self, document: Document | None, folder: FilePath, source: str):
+        self.document = document
+        self.folder = folder
+        self.source = source
+        self.problems: list[JobError] = []
+
+    def read(self, given: Any) -> dict[str, Any]:
+        if not isinstance(given, Mapping):
+            raise JobError(
+                f"{self.source} is not a mapping",
+                hint="start with `name: …`, `query: …`, `tables: …`, `timeline: …`",
+                line=1,
+            )
+        given = dict(cast("Mapping[str, Any]", given))
+        # Finished parts need no reading; in their place stand values that fit the shape.
+        catalog, timeline = given.get("tables"), given.get("timeline")
+        objective = given.pop("objective", "weighted")
+        if isinstance(catalog, Catalog):
+            given["tables"] = {"_": None}
+        if isinstance(timeline, Timeline):
+            given["timeline"] = [None]
+        shape = cast("JobShape | None", self._fit(JobShape, given, ()))
+        raw = given if shape is None else shape.model_dump()
+
+        queries = self._queries(raw)
+        found = self._attempt(("objective",), lambda: Objective.parse(objective))
+        methods = self._attempt(("methods",), lambda: parse_methods(_texts(raw.get("methods", METHODS))))
+        if not isinstance(timeline, Timeline):
+            timeline = self._timeline(timeline, queries)
+        if not isinstance(catalog, Catalog):
+            catalog = self._catalog(catalog, timeline)
+        if timeline is not None:
+            self._report(contradictions(catalog, timeline, queries))
+        self._finish()
+        return {
+            "name": raw.get("name") or "job", "queries": queries, "catalog": catalog, "timeline": timeline, "objective": found,
+            "methods": methods, "policy": raw["policy"], "state_budget": raw["state_budget"],
+        }  # fmt: skip
+
+    # Problems.
+
+    def _problem(self, message: str, hint: str, path: Path) -> None:
+        line = self.document.line(path) if self.document else None
+        where = f"table {path[1]!r}: " if len(path) > 1 and path[0] == "tables" and repr(path[1]) not in message else ""
+        self.problems.append(JobError(where + message, hint=hint, line=line))
+
+    def _report(self, found: Iterable[tuple[str, str, Path]]) -> None:
+        for message, hint, path in found:
+            self._problem(message, hint, path)
+
+    def _finish(self) -> None:
+        problems = sorted(self.problems, key=lambda p: p.line or 0)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise JobProblems(f"{self.source} has {len(problems)} problems", problems)
+
+    def _attempt(self, path: Path, make: Any) -> Any:
+        try:
+            return make()
+        except JobError as error:
+            self._problem(error.message, error.hint, path)
+            return None
+
+    def _fit(self, shape: Any, value: Any, path: Path) -> Any:
+        try:
+            return shape.model_validate(value)
+        except ValidationError as error:
+            self._report(explain_misfit(error, shape, path))
+            return None
+
+    # Queries.
+
+    def _queries(self, raw: Mapping[str, Any]) -> dict[str, str]:
+        query, queries = raw.get("query"), raw.get("queries")
+        if query is not None and queries is not None:
+            self._problem(
+                "both `query` and `queries` are given",
+                "keep one: `query` for one query, `queries` for several by name",
+                ("queries",),
+            )
+        if query is None and not queries:
+            self._problem("the job has no query", "add `query: file.sql`, or the text itself", ())
+            return {}
+        # What does not fit its shape has been reported; here it only must not add to the noise.
+        texts = cast("dict[str, Any]", queries if isinstance(queries, Mapping) else {MAIN: query})
+        path: Path = ("queries",) if isinstance(queries, Mapping) else ()
+        return {
+            n: self._query(t, (*path, n) if path else ("query",)) if isinstance(t, str) else ""
+            for n, t in texts.items()
+        }
+
+    def _query(self, text: str, path: Path) -> str:
+        """The text of a query given as itself or as the name of a file: a name has no spaces, or ends in `.sql`."""
+        if not text.strip():
+            self._problem("the query is empty", "give the name of an SQL file, or the text itself", path)
+            return ""
+        is_file = text.strip().lower().endswith(".sql") and "\n" not in text.strip()
+        if not is_file and re.search(r"\s", text.strip()):
+            return text
+        try:
+            return (self.folder / text.strip()).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read as text"
+            self._problem(
+                f"the query file {text.strip()!r} {why}",
+                f"it is looked for beside the job, in {str(self.folder)!r}",
+                path,
+            )
+            return ""
+
+    # The timeline.
+
+    def _timeline(self, given: Any, queries: Mapping[str, str]) -> Timeline | None:
+        points: list[Point] = []
+        seen: dict[str, int] = {}
+        entries = cast("list[Any]", given) if isinstance(given, list | tuple) else []
+        for i, entry in enumerate(entries):
+            shape = (
+                None
+                if isinstance(entry, Point)
+                else cast("PointShape | None", self._fit(PointShape, entry, ("timeline", i)))
+            )
+            if shape is not None:
+                entry = Point(shape.at, shape.price, self._due(shape.deliver, queries))
+            if not isinstance(entry, Point):
+                continue
+            if entry.name in seen:
+                self._problem(
+                    f"time {entry.name!r} appears twice in the timeline",
+                    "give each point its own name",
+                    ("timeline", i, "at"),
+                )
+                continue
+            seen[entry.name] = i
+            points.append(entry)
+        if len(seen) < len(entries) or not points:
+            return None  # The rest is judged when every point can be read.
+        self._report(disorder([p.name for p in points]))
+        if not any(p.deliver for p in points):
+            hint = "add `deliver: true` to the points where the result is due"
+            self._problem("no point of the timeline delivers a result", hint, ("timeline",))
+            return None
+        return self._attempt(("timeline",), lambda: Timeline(tuple(points)))
+
+    @staticmethod
+    def _due(deliver: bool | list[str], queries: Mapping[str, str]) -> tuple[str, ...]:
+        if isinstance(deliver, bool):
+            # Without a query there is nothing to deliver, but that is reported once, where it is missing.
+            return (tuple(queries) or (MAIN,)) if deliver else ()
+        return tuple(dict.fromkeys(deliver))
+
+    # Tables.
+
+    def _catalog(self, given: Any, timeline: Timeline | None) -> Catalog:
+        tables: list[Table] = []
+        for name, entry in cast("dict[str, Any]", given).items() if isinstance(given, Mapping) else ():
+            path: Path = ("tables", name)
+            shape = None if isinstance(entry, Table) else cast("TableShape | None", self._fit(TableShape, entry, path))
+            if shape is not None:
+                entry = self._table(name, shape, timeline, path)
+            if isinstance(entry, Table):
+                tables.append(entry)
+        return Catalog(*tables)
+
+    def _table(self, name: str, shape: TableShape, timeline: Timeline | None, path: Path) -> Table | None:
+        before = len(self.problems)
+        columns: list[Any] = []
+        for column_name, text in shape.columns.items():
+            try:
+                columns.append(column(column_name, text, column_name in shape.key))
+            except ValueError as error:
+                self._problem(
+                    f"column {column_name!r}: {error}",
+                    "write it as in CREATE TABLE: string, bigint, decimal(7,2) not null, …",
+                    (*path, "columns", column_name),
+                )
+        for part, used in (("key", shape.key), ("statistics", list(shape.statistics))):
+            for i, c in enumerate(used):
+                if c not in shape.columns:
+                    where = (*path, part, i if part == "key" else c)
+                    self._problem(f"table {name!r} has no column {c!r}", nearest(c, shape.columns), where)
+        arrives = self._arrivals(shape, timeline, path)
+        if len(self.problems) > before:
+            return None
+        statistics = {
+            c: ColumnStatistics(s.distinct, s.nulls, s.min, s.max, s.width) for c, s in shape.statistics.items()
+        }
+        foreign = tuple(ForeignKey(tuple(f.columns), f.table, tuple(f.to)) for f in shape.foreign_keys)
+        # All that is left for the table to refuse is statistics that contradict its key.
+        where = (*path, "statistics", *shape.key[:1])
+        return self._attempt(
+            where, lambda: Table(name, tuple(columns), tuple(shape.key), arrives, shape.retracts, statistics, foreign)
+        )
+
+    def _arrivals(self, shape: TableShape, timeline: Timeline | None, path: Path) -> dict[str, float]:
+        if (shape.arrives is None) == (shape.static is None):
+            hint = "give `arrives: {point: rows, …}`, or `static: rows` for a table that does not change"
+            self._problem(
+                "either `arrives` or `static` says how many rows there are; not both, not neither", hint, path
+            )
+            return {}
+        arrives = {STATIC: shape.static} if shape.static is not None else shape.arrives or {}
+        if STATIC not in arrives:
+            return arrives
+        if shape.retracts:
+            self._problem(
+                "a static table retracts nothing", "give `arrives` by point, or drop `retracts`", (*path, "retracts")
+            )
+        return {timeline.points[0].name: arrives[STATIC]} if timeline else {}

@@ -1,0 +1,133 @@
+"""Expressions of a block: columns become internal names, sub-queries become calls that stand for them, named windows are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tempura.expr import column_tree
+from tempura.sql.bind.predicates import detached
+from tempura.sql.bind.scope import Scope, Tree, refuse
+from tempura.sql.bind.sources import Ctes
+from tempura.sql.bind.subqueries import Sub
+from tempura.sql.bind.types import clauses, kind_of
+
+if TYPE_CHECKING:
+    from tempura.sql.bind.query import Binder
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_GENERATORS = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.Unnest, exp.Stack)
+_GENERATOR_NAMES = frozenset(["stack", "inline", "inline_outer", "posexplode_outer", "json_tuple", "explode_outer"])
+
+
+class Resolver:
+    """Resolves the expressions of one block; `subs` holds the sub-queries found in them."""
+
+    def __init__(self, binder: Binder, scope: Scope, ctes: Ctes, windows: Mapping[str, Tree]):
+        self._binder = binder
+        self._scope = scope
+        self._ctes = ctes
+        self._windows = windows
+        self.subs: dict[str, Sub] = {}
+
+    def resolve(self, tree: Tree, aliases: Mapping[str, Tree] | None = None, alias_first: bool = False) -> Tree:
+        """The tree over internal names; a name that FROM does not know, or any if `alias_first`, may be one of `aliases`."""
+        aliases = aliases or {}
+        if isinstance(tree, exp.Column):
+            return self._column(tree, aliases, alias_first)
+        if isinstance(tree, (exp.Exists, exp.Subquery, exp.Query)) or (
+            isinstance(tree, exp.In) and tree.args.get("query")
+        ):
+            return self._subquery(tree, aliases, alias_first)
+        if isinstance(tree, _COMPARISONS) and isinstance(tree.expression, (exp.Any, exp.All)):
+            return self._quantified(tree, aliases, alias_first)
+        if isinstance(tree, _GENERATORS) or (isinstance(tree, exp.Anonymous) and tree.name.lower() in _GENERATOR_NAMES):
+            refuse(f"{tree.sql_name() if isinstance(tree, exp.Func) else tree.name} gives several rows and is not supported in an expression", tree,
+                   "write its rows into a table first")  # fmt: skip
+        if isinstance(tree, exp.Window) and tree.args.get("alias") is not None:
+            self._write_out(tree)
+        for child in list(tree.iter_expressions()):
+            new = self.resolve(child, aliases, alias_first)
+            if new is not child:
+                child.replace(new)
+        return tree
+
+    def _column(self, tree: exp.Column, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
+        if isinstance(tree.this, exp.Star):
+            refuse("`*` is not supported inside an expression", tree, "name the columns")
+        name = "" if tree.table else tree.name.lower()
+        if name in aliases and (alias_first or self._scope.own(tree) is None):
+            value = aliases[name].copy()
+            return value if isinstance(value, (exp.Column, exp.Literal, exp.Func)) else exp.Paren(this=value)
+        found = self._scope.resolve(tree)
+        if isinstance(found, exp.Column):
+            # What is renamed still has to be called by its name, and found, in an error.
+            meta: dict[str, Any] = tree.parts[0].meta
+            found.meta.update(meta, user=".".join(p.name for p in tree.parts))
+        return found
+
+    def _write_out(self, window: Tree) -> None:
+        name = window.args["alias"].name
+        found = self._windows.get(name.lower())
+        if found is None:
+            refuse(f"no window {name!r}", window, "define it in the WINDOW clause")
+        window.set("alias", None)
+        for part in ("partition_by", "order", "spec"):
+            value = found.args.get(part)
+            if value is not None and window.args.get(part) is None:
+                window.set(part, [v.copy() for v in clauses(found, part)] if part == "partition_by" else value.copy())
+
+    def _subquery(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
+        if isinstance(tree, exp.Exists):
+            return self._call(tree, "exists", tree.this, [])
+        if isinstance(tree, exp.In):
+            left = tree.this.unnest() if isinstance(tree.this, exp.Paren) else tree.this
+            operands = list(left.expressions) if isinstance(left, exp.Tuple) else [left]
+            return self._call(
+                tree, "in", tree.args["query"], [detached(self.resolve(o, aliases, alias_first)) for o in operands]
+            )
+        if tree.parent is not None and isinstance(tree.parent, exp.Array):
+            refuse("ARRAY with a sub-query is not supported", tree)
+        return self._call(tree, "scalar", tree, [])
+
+    def _quantified(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
+        """x > ANY (…) and x > ALL (…); = ANY is IN, <> ALL is NOT IN."""
+        quantifier = tree.expression
+        query = quantifier.this
+        if not isinstance(query, (exp.Query, exp.Subquery)):
+            refuse("ANY and ALL are supported with sub-queries only", tree)
+        operand = detached(self.resolve(tree.this, aliases, alias_first))
+        if isinstance(quantifier, exp.Any):
+            if isinstance(tree, exp.EQ):
+                return self._call(tree, "in", query, [operand])
+            return self._call(tree, "any", query, [operand], kind_of(tree))
+        if isinstance(tree, exp.NEQ):
+            return exp.Not(this=self._call(tree, "in", query, [operand]))
+        return self._call(tree, "all", query, [operand], kind_of(tree))
+
+    def _call(
+        self, tree: Tree, kind: str, query: Tree, operands: list[Tree], comparison: type[Any] | None = None
+    ) -> Tree:
+        nested = self._binder.nested(query, self._ctes, self._scope, kind)
+        if operands and nested.value is None and len(nested.outputs) != len(operands):
+            refuse(
+                f"{len(operands)} value(s) are compared with a sub-query of {len(nested.outputs)} column(s)",
+                tree,
+                "select as many as there are on the left",
+            )
+        if kind == "scalar" and nested.value is None and len(nested.outputs) != 1:
+            refuse(
+                f"a scalar sub-query gives one column, this one gives {len(nested.outputs)}", query, "select one column"
+            )
+        sub = Sub(kind, nested, len(operands), comparison)
+        name = next((n for n, known in self.subs.items() if known == sub), f"?{len(self.subs)}")
+        self.subs[name] = sub
+        # An outer column of the sub-query is a column of this block, or an outer one of this block too.
+        outer = [column_tree(n[1:]) for n in nested.outside]
+        call = exp.Anonymous(this=name, expressions=[*operands, *outer])
+        place = next((part.meta for part in tree.walk() if "line" in part.meta), None)
+        if place:
+            call.meta.update(place)
+        return call

@@ -1,0 +1,234 @@
+"""What names mean: the sources of a select block, and which column an identifier speaks of.
+
+A source shows columns under visible names; inside the block every column has an internal name, unique among all sources, which is
+the base column's own name unless an earlier source has it already. A name that no source knows is looked for in the enclosing
+query: such a column is **outer**, and its internal name carries `OUTER` once for every level between.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from tempura.algebra import Op
+from tempura.errors import SqlError
+from tempura.expr import column_tree
+from tempura.schema import Column, fresh
+from tempura.sql.bind.types import Tree
+
+OUTER = "^"
+"""Begins the internal name of a column of the enclosing query."""
+
+
+def position(tree: Any) -> tuple[int, int] | tuple[None, None]:
+    """Line and column of the first token of `tree` that the parser kept the place of, or of what encloses it."""
+    while tree is not None:
+        metas = [part.meta for part in tree.walk() if "line" in part.meta]
+        if metas:
+            first = min(metas, key=lambda meta: meta["start"])
+            return first["line"], first["col"] - (first["end"] - first["start"])
+        tree = tree.parent
+    return None, None
+
+
+def refuse(message: str, tree: Tree = None, hint: str = "") -> NoReturn:
+    """Raise the error at the place of `tree`."""
+    line, column = position(tree)
+    raise SqlError(message, hint=hint, line=line, column=column)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that names what the user may have meant."""
+    known = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"known here: {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column as a source shows it: its visible name as spelled, and the column of the source's tree it is."""
+
+    spelling: str
+    base: str
+
+    @property
+    def name(self) -> str:
+        return self.spelling.lower()
+
+
+@dataclass
+class Source:
+    """One item of FROM: its alias, its tree, the columns it shows, their internal names, and those that are used."""
+
+    alias: str
+    op: Op
+    shown: tuple[Shown, ...]
+    internal: dict[str, str] = field(default_factory=dict[str, str])
+    """Column of `op` → internal name."""
+    used: set[str] = field(default_factory=set[str])
+    """Columns of `op` that the block speaks of."""
+    visible: bool = True
+    """The right side of a semi- or anti-join is seen by its ON clause only."""
+    merged: set[str] = field(default_factory=set[str])
+    """Visible names that USING has merged: reached by `*` and unqualified names through the merged column only."""
+
+    def __post_init__(self) -> None:
+        self._by_name: dict[str, list[str]] = {}
+        for shown in self.shown:
+            bases = self._by_name.setdefault(shown.name, [])
+            if shown.base not in bases:
+                bases.append(shown.base)
+
+    def find(self, name: str) -> list[str]:
+        """The columns of `op` that are shown under a name."""
+        return self._by_name.get(name, [])
+
+    def use(self, base: str) -> exp.Column:
+        self.used.add(base)
+        return column_tree(self.internal[base])
+
+
+class Scope:
+    """The names of one select block."""
+
+    def __init__(self, outer: Scope | None = None, lateral: bool = True):
+        self.outer = outer
+        self.lateral = lateral
+        """Whether the enclosing query's columns may be used: not inside FROM."""
+        self.sources: list[Source] = []
+        self.taken: set[str] = set()
+        self.shared: dict[str, Tree] = {}
+        """Columns merged by USING: visible name → the expression they are."""
+        self.outside: dict[str, Column] = {}
+        """The outer columns the block speaks of, by internal name."""
+
+    def add(self, source: Source) -> Source:
+        for column in source.op.schema:
+            name = source.internal[column.name] = fresh(column.name.lower(), self.taken)
+            self.taken.add(name)
+        self.sources.append(source)
+        return source
+
+    def columns(self) -> dict[str, Column]:
+        """Every column of the block by internal name, outer ones included."""
+        found = dict(self.outside)
+        for source in self.sources:
+            found |= {
+                source.internal[c.name]: Column(source.internal[c.name], c.type, c.nullable) for c in source.op.schema
+            }
+        return found
+
+    def resolve(self, tree: exp.Column) -> Tree:
+        """What a column of the text stands for, as a tree over internal names."""
+        found = self.own(tree) or self._enclosing(tree)
+        if found is None:
+            self._unknown(tree)
+        return found
+
+    def own(self, tree: exp.Column) -> Tree:
+        """The same among this block's own sources; None if none of them knows the name."""
+        parts = [p.name.lower() for p in tree.parts]
+        if len(parts) > 1:
+            for i in range(len(parts) - 1, 0, -1):
+                alias = ".".join(parts[:i])
+                named = [s for s in self.sources if s.visible and alias in (s.alias, s.alias.rpartition(".")[2])]
+                if len(named) > 1:
+                    refuse(f"{alias!r} names more than one table of this FROM clause", tree, "give each its own alias")
+                if named:
+                    bases = named[0].find(parts[i])
+                    if not bases:
+                        self._no_column(tree, named[0], parts[i])
+                    return _fields(self._one(tree, [(named[0], b) for b in bases]), tree.parts[i + 1 :])
+        found = self._unqualified(tree, parts[0])
+        return None if found is None else _fields(found, tree.parts[1:])
+
+    def _unqualified(self, tree: exp.Column, name: str) -> Tree:
+        if name in self.shared:
+            merged = self.shared[name].copy()
+            self.touch(merged)
+            return merged
+        found = [(s, b) for s in self.sources if s.visible and name not in s.merged for b in s.find(name)]
+        return self._one(tree, found) if found else None
+
+    def touch(self, tree: Tree) -> None:
+        """Count the columns of a tree over internal names as used."""
+        wanted = {c.name for c in tree.find_all(exp.Column)}
+        for source in self.sources:
+            source.used |= {base for base, name in source.internal.items() if name in wanted}
+
+    def _one(self, tree: exp.Column, found: list[tuple[Source, str]]) -> Tree:
+        if len(found) > 1:
+            owners = ", ".join(f"{s.alias or 'a sub-query'}.{tree.name}" for s, _ in found)
+            refuse(
+                f"column {tree.name!r} is ambiguous: {owners}", tree, "write the table's name or alias in front of it"
+            )
+        source, base = found[0]
+        return source.use(base)
+
+    def _enclosing(self, tree: exp.Column) -> Tree:
+        if self.outer is None:
+            return None
+        found = self.outer.own(tree) or self.outer._enclosing(tree)
+        if found is None:
+            return None
+        if not self.lateral:
+            refuse(
+                f"{tree.sql()!r} belongs to the query around this derived table or set operation, which cannot see it",
+                tree,
+                "LATERAL is not supported: put the condition into the WHERE clause of the sub-query itself",
+            )
+        known = self.outer.columns()
+        found = found.copy()
+        for column in list(found.find_all(exp.Column)):
+            name = OUTER + column.name
+            self.outside[name] = known[column.name]._replace(name=name)
+            column.this.set("this", name)
+        return found
+
+    def _unknown(self, tree: exp.Column) -> NoReturn:
+        if tree.table and not any(tree.table.lower() in (s.alias, s.alias.rpartition(".")[2]) for s in self.sources):
+            aliases = [s.alias for s in self.sources if s.alias]
+            refuse(
+                f"no table {tree.table!r} in this FROM clause", tree, nearest(tree.table, aliases) if aliases else ""
+            )
+        known = [s.name for source in self.sources if source.visible for s in source.shown]
+        refuse(
+            f"unknown column {tree.name!r}",
+            tree,
+            nearest(tree.name, known) if known else "this query has no FROM clause",
+        )
+
+    def _no_column(self, tree: exp.Column, source: Source, name: str) -> NoReturn:
+        refuse(f"{source.alias!r} has no column {name!r}", tree, nearest(name, [s.name for s in source.shown]))
+
+    def star(self, tree: Tree, alias: str) -> list[tuple[str, Tree]]:
+        """The columns that `*` or `alias.*` stands for, with their spelling."""
+        sources = [
+            s for s in self.sources if s.visible and (not alias or alias in (s.alias, s.alias.rpartition(".")[2]))
+        ]
+        if not sources:
+            refuse(f"no table {alias!r} in this FROM clause" if alias else "`*` needs a FROM clause", tree)
+        found: list[tuple[str, Tree]] = []
+        if not alias:
+            for name, merged in self.shared.items():
+                spelling = next((s.spelling for o in sources for s in o.shown if s.name == name), name)
+                self.touch(merged)
+                found.append((spelling, merged.copy()))
+        for source in sources:
+            found += [(s.spelling, source.use(s.base)) for s in source.shown if alias or s.name not in source.merged]
+        return found
+
+
+def _fields(tree: Tree, fields: Iterable[Any]) -> Tree:
+    """Access to the fields of a struct: what follows the column's name."""
+    for name in fields:
+        tree = exp.Dot(this=tree, expression=name.copy())
+    return tree

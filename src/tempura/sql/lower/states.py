@@ -1,0 +1,93 @@
+"""The operators of incremental plans as SQL: states of aggregates, and the keys that a delta affects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from tempura.algebra import Affected, AggregateState, FinalState, MergeState, Op
+from tempura.algebra.incremental import ROWS
+from tempura.errors import PlanError
+from tempura.schema import Column, names
+from tempura.sql.lower.aggregates import final, merged, state_parts
+from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, render
+from tempura.sql.lower.lowering import Lowering, Writer
+from tempura.sql.lower.weights import as_count, differs_from_zero, total
+
+
+def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
+    block = lowering.groupable(lowering.relation(op.inputs[0]), op.by)
+    known: dict[str, Column] = {c.name: c for c in op.inputs[0].schema}
+    keys = {c: block.columns[c] for c in op.by}
+    rows: Sql = exp.Count(this=exp.Star(), big_int=True)
+    outputs = {**keys, ROWS: rows if block.weight is None else total(block.weight, lowering.dialect)}
+    for aggregate in op.calls:
+        outputs |= state_parts(aggregate, block.bind, block.weight, lowering.dialect, known)
+    # Without groups SQL would give a row for no rows.
+    having = None if keys else exp.GT(this=rows.copy(), expression=number(0))
+    return Closed(render(block, outputs, group=keys.values(), having=having), tuple(outputs), False)
+
+
+def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
+    queries: list[exp.Query] = []
+    for i in op.inputs:
+        block = _state(lowering, i)
+        # The states may have been written with their columns in any order.
+        queries.append(render(block, {c: block.columns[c] for c in names(op.schema)}))
+    query = queries[0]
+    for other in queries[1:]:
+        query = exp.Union(this=query, expression=other, distinct=False)
+    block = lowering.opened(Closed(query, names(op.schema), False), "states")
+    keys = {c: block.columns[c] for c in op.by}
+    rows = call("sum", block.columns[ROWS])
+    outputs = {**keys, ROWS: as_count(rows, lowering.dialect)}
+    for aggregate in op.calls:
+        outputs |= merged(aggregate, lambda name: block.columns[name].copy(), lowering.dialect)
+    return Closed(render(block, outputs, group=keys.values(), having=differs_from_zero(rows)), tuple(outputs), False)
+
+
+def lower_final_state(lowering: Lowering, op: FinalState) -> Relation:
+    block = _state(lowering, op.inputs[0])
+    if op.by:
+        plain = _columns_of(block)
+        return Block(
+            {**{c: block.columns[c] for c in op.by}, **{c.name: final(c, plain, lowering.dialect) for c in op.calls}},
+            None,
+            block.sources,
+            block.where,
+            block.laterals,
+        )
+
+    def of_at_most_one_row(name: str) -> Sql:
+        greatest = call("max", block.columns[name])
+        return call("coalesce", greatest, number(0)) if name == ROWS or name.startswith("__c_") else greatest
+
+    outputs = {c.name: final(c, of_at_most_one_row, lowering.dialect) for c in op.calls}
+    return Closed(render(block, outputs or {FILLER: exp.Count(this=exp.Star(), big_int=True)}), tuple(outputs), False)
+
+
+def _columns_of(block: Block) -> Callable[[str], Sql]:
+    return lambda name: block.columns[name].copy()
+
+
+def _state(lowering: Lowering, op: Op) -> Block:
+    block = lowering.reopened(lowering.relation(op), "state")
+    if block.weight is not None:
+        raise PlanError(
+            "a state of an aggregate has weights", hint="states are merged by MergeState, not added by Plus"
+        )
+    return block
+
+
+def lower_affected(lowering: Lowering, op: Affected) -> Relation:
+    block = lowering.block(op.inputs[0])
+    return Closed(render(block, {c: block.columns[c] for c in op.columns}, distinct=True), op.columns, False)
+
+
+LOWERINGS: dict[type[Op], Writer] = {
+    AggregateState: lower_aggregate_state,
+    MergeState: lower_merge_state,
+    FinalState: lower_final_state,
+    Affected: lower_affected,
+}
