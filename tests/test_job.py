@@ -10,8 +10,8 @@ import pytest
 from tempura.catalog import Catalog, Table
 from tempura.errors import JobError, JobProblems
 from tempura.job import Job, Objective, parse_methods
-from tempura.schema import Column
 from tempura.job.shapes import METHODS
+from tempura.schema import Column
 from tempura.timeline import MAIN, Point, Timeline
 
 GOOD = """\

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tempura.algebra import AggregateState, Minus, Op, Plus, Project, Read
+from tempura.algebra.physical import snapshot_name
 from tempura.algebra.weights import is_weighted
 from tempura.catalog import Catalog
 from tempura.choose.derivation import Computed, Loaded, Written, loads
+from tempura.choose.search import Graph
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name
 from tempura.plans import PlanLine, Run, State, Step
 from tempura.rules.views import kept
 from tempura.schema import Keys, fresh, names
-from tempura.choose.search import Graph
 from tempura.space import Group, GroupMember, Space
 from tempura.sql.bind import Query
 from tempura.timeline import Interval
@@ -84,7 +86,18 @@ class Assembler:
                 why = f"read at {', '.join(points[p].name for p in at)} by {into}" if read else "not read again"
                 if step.kind == "result":
                     why = "delivered; " + why
-                found.append(State(step.name, step.view, run.point, tuple(points[p].name for p in at), step.rows, step.bytes, step.partition, why))
+                found.append(
+                    State(
+                        step.name,
+                        step.view,
+                        run.point,
+                        tuple(points[p].name for p in at),
+                        step.rows,
+                        step.bytes,
+                        step.partition,
+                        why,
+                    )
+                )
         return tuple(found)
 
     def _step(self, written: Written) -> Step:
@@ -140,14 +153,36 @@ class Assembler:
         stats = self.implementation.stats(group)
         if isinstance(tree, Loaded):
             target = self.targets[tree.node, tree.written]
-            lines.append(PlanLine(depth, self.view(own), f"load {target.name}", stats.rows, stats.bytes, self.graph.load[tree.node], "physical", "load"))
+            lines.append(
+                PlanLine(
+                    depth,
+                    self.view(own),
+                    f"load {target.name}",
+                    stats.rows,
+                    stats.bytes,
+                    self.graph.load[tree.node],
+                    "physical",
+                    "load",
+                )
+            )
             return Read(target.name, own.schema, target.weighted, target.keys)
         alternative = self.graph.alternatives[tree.node][tree.alternative]
         chosen: Choice = alternative.tag
         shown = "exchange" if chosen.op is None else chosen.op.show()
         if chosen.broadcast:
             shown += f" broadcast {chosen.broadcast}"
-        lines.append(PlanLine(depth, self.view(own), shown, stats.rows, stats.bytes, alternative.work, chosen.source.method, chosen.source.rule))
+        lines.append(
+            PlanLine(
+                depth,
+                self.view(own),
+                shown,
+                stats.rows,
+                stats.bytes,
+                alternative.work,
+                chosen.source.method,
+                chosen.source.rule,
+            )
+        )
         if own.tvr is not None:
             self.used[own.tvr, chosen.source.method] = None
         inputs = [self._tree(i, lines, depth + 1) for i in tree.inputs]
@@ -175,9 +210,11 @@ class Assembler:
             found = self._definitions.get((record.id, at))
             if found is None:
                 if not first.inputs and first.op.__name__ == "Scan":
-                    found = Read(*_read_payload(space.catalog, first.payload, space.timeline.points[space.ticks.point_of(at)].name))
+                    found = _base(space.catalog, first.payload, space.timeline.points[space.ticks.point_of(at)].name)
                 else:
-                    found = first.op.build([self._view_definition(i, Interval(-1, at)) for i in first.inputs], first.payload)
+                    found = first.op.build(
+                        [self._view_definition(i, Interval(-1, at)) for i in first.inputs], first.payload
+                    )
                 self._definitions[record.id, at] = found
             return found
         if record.additive:
@@ -187,11 +224,9 @@ class Assembler:
         return Plus(tuple(self._view_definition(i, interval) for i in first.inputs))
 
 
-def _read_payload(catalog: Catalog, payload: tuple[object, ...], point: str):
-    from tempura.algebra.physical import snapshot_name
-
+def _base(catalog: Catalog, payload: tuple[Any, ...], point: str) -> Read:
     table, schema, _ = payload
-    return snapshot_name(str(table), point), schema, False, catalog[str(table)].keys
+    return Read(snapshot_name(table, point), schema, False, catalog[table].keys)
 
 
 def _over(member: GroupMember, inputs: list[Op]) -> Op:
@@ -201,7 +236,16 @@ def _over(member: GroupMember, inputs: list[Op]) -> Op:
 def _slug(view: str) -> str:
     """A name for a table: letters, digits and underscores, not too long."""
     text = view
-    for sign, word in (("⟕", "left_join"), ("⟗", "full_join"), ("⋈", "join"), ("⋉", "semi"), ("▷", "anti"), ("γ", "agg"), ("σ", "filter"), ("+", "plus")):
+    for sign, word in (
+        ("⟕", "left_join"),
+        ("⟗", "full_join"),
+        ("⋈", "join"),
+        ("⋉", "semi"),
+        ("▷", "anti"),
+        ("γ", "agg"),
+        ("σ", "filter"),
+        ("+", "plus"),
+    ):
         text = text.replace(sign, f" {word} ")
     words = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_").lower()
     return words if len(words) <= 48 else words[:48].rstrip("_")

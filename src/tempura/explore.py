@@ -20,7 +20,7 @@ from tempura.memo.memo import Fact, Member, Memo, Source, Term, ViewRef
 from tempura.memo.spans import Span
 from tempura.rules.compile import Trigger, compile_rule
 from tempura.rules.lang import Declined, Rule, RuleSet
-from tempura.schema import Schema, names
+from tempura.schema import Keys, Schema, names
 
 
 class Time(NamedTuple):
@@ -65,7 +65,9 @@ class TvrRef:
 
     @property
     def exists(self) -> bool:
-        return self._tvr is not None or (self._link is not None and self._firing.memo.linked(self._link[0].id, self._link[1]) is not None)
+        return self._tvr is not None or (
+            self._link is not None and self._firing.memo.linked(self._link[0].id, self._link[1]) is not None
+        )
 
     @property
     def schema(self) -> Schema:
@@ -76,7 +78,7 @@ class TvrRef:
         return names(self.schema)
 
     @property
-    def keys(self) -> Any:
+    def keys(self) -> Keys:
         return self._firing.memo.tvr(self.id).keys
 
     @property
@@ -157,13 +159,16 @@ class Firing:
         given: dict[str, Any] = {}
         for name, value in zip(variables, values, strict=True):
             if name in tvr_names:
-                given[name] = tuple(TvrRef(self, v) for v in value) if isinstance(value, tuple) else TvrRef(self, value)
+                given[name] = self._refs(value)
             else:
                 given[name] = value
         if self.rule.times is not None and self.span is not None:
             start, end = self.rule.times
             given[start], given[end] = Time(self.span, False), Time(self.span, True)
         return given
+
+    def _refs(self, value: Any) -> Any:
+        return [TvrRef(self, v) for v in value] if isinstance(value, tuple) else TvrRef(self, value)  # type: ignore[reportUnknownVariableType]
 
     def apply(self) -> None:
         """Put all that the body assigned into the memo."""
@@ -201,7 +206,10 @@ class Firing:
             case Op():
                 return self.define(type(rel), [self.tvr(i) for i in rel.inputs], rel.payload)
             case _:
-                raise RuleError(f"rule {self.rule.name}: {rel!r} has a time, but stands where something timeless is needed", hint="write L[:]")
+                raise RuleError(
+                    f"rule {self.rule.name}: {rel!r} has a time, but stands where something timeless is needed",
+                    hint="write L[:]",
+                )
 
     def known(self, rel: Rel) -> int | None:
         """The TVR of an operator tree over TVRs, if there is one already."""
@@ -238,7 +246,10 @@ class Firing:
             case Op():
                 return Term(type(rel), tuple(self.term(i) for i in rel.inputs), rel.payload)
             case _:
-                raise RuleError(f"rule {self.rule.name}: {rel!r} has no time, but stands where a view is needed", hint="write L[t], L[u] or L[t:u]")
+                raise RuleError(
+                    f"rule {self.rule.name}: {rel!r} has no time, but stands where a view is needed",
+                    hint="write L[t], L[u] or L[t:u]",
+                )
 
 
 def boosted(rule: Rule) -> float:
@@ -252,6 +263,9 @@ class Limits:
 
     facts: int = 200_000
     seconds: float = 30.0
+
+
+UNHURRIED = Limits()
 
 
 class Decline(NamedTuple):
@@ -289,7 +303,9 @@ def triggers(rule: Rule) -> list[Trigger]:
 class Explorer:
     """The engine: a worklist of facts and a queue of matches."""
 
-    def __init__(self, memo: Memo, rules: RuleSet, score: Callable[[Rule], float] = boosted, limits: Limits = Limits()):
+    def __init__(
+        self, memo: Memo, rules: RuleSet, score: Callable[[Rule], float] = boosted, limits: Limits = UNHURRIED
+    ):
         self.memo = memo
         self.limits = limits
         self.score = score
@@ -327,7 +343,10 @@ class Explorer:
         facts = self._facts
         while facts:
             fact = facts.pop()
-            key = (fact.kind, fact.value.op if fact.kind == "definition" else fact.value if fact.kind == "link" else None)
+            key = (
+                fact.kind,
+                fact.value.op if fact.kind == "definition" else fact.value if fact.kind == "link" else None,
+            )
             for trigger in self._index.get(key, ()):
                 self._match(trigger, fact)
 

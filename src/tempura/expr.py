@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.expressions.core import Expression
 
 DIALECT = "spark"
 
@@ -20,15 +21,15 @@ class Expr:
     """A scalar expression. Two expressions with the same text are the same object."""
 
     __slots__ = ("columns", "name", "text", "tree")
-    _interned: dict[str, Expr] = {}
+    _interned: ClassVar[dict[str, Expr]] = {}
 
     text: str
-    tree: exp.Expression
+    tree: Expression
     columns: frozenset[str]
     name: str | None
     """The column this expression is, if it is nothing but a column."""
 
-    def __new__(cls, tree: exp.Expression) -> Expr:
+    def __new__(cls, tree: Any) -> Expr:
         text = tree.sql(dialect=DIALECT)
         known = cls._interned.get(text)
         if known is None:
@@ -57,11 +58,13 @@ class Expr:
         if not self.columns & mapping.keys():
             return self
 
-        def replace(node: exp.Expression) -> exp.Expression:
+        def replace(node: Any) -> Any:
             if isinstance(node, exp.Column) and node.name in mapping:
                 tree = mapping[node.name].tree.copy()
                 # AND and OR count as functions there, but not as operands.
-                operand = isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Null)) and not isinstance(tree, exp.Connector)
+                operand = isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Null)) and not isinstance(
+                    tree, exp.Connector
+                )
                 return tree if operand else exp.Paren(this=tree)
             return node
 
@@ -185,8 +188,23 @@ def same_columns(left: Iterable[str], right: Iterable[str]) -> Expr:
 
 
 _VOLATILE_NAMES = frozenset(
-    "rand randn random uuid shuffle monotonically_increasing_id spark_partition_id input_file_name now "
-    "current_timestamp current_date current_time localtimestamp curdate unix_timestamp_now".split()
+    [
+        "rand",
+        "randn",
+        "random",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "now",
+        "current_timestamp",
+        "current_date",
+        "current_time",
+        "localtimestamp",
+        "curdate",
+        "unix_timestamp_now",
+    ]
 )
 _VOLATILE_TYPES = (
     exp.Rand,
@@ -199,7 +217,7 @@ _VOLATILE_TYPES = (
 )
 
 
-def volatile_function(tree: exp.Expression) -> str | None:
+def volatile_function(tree: Expression) -> str | None:
     """The first function in `tree` that may give another answer when evaluated again, if there is one."""
     for node in tree.walk():
         if isinstance(node, _VOLATILE_TYPES):
@@ -218,7 +236,7 @@ def rejects_nulls(predicate: Expr, columns: Iterable[str]) -> bool:
     return _rejects(predicate.tree, frozenset(columns))
 
 
-def _rejects(tree: exp.Expression, columns: frozenset[str]) -> bool:
+def _rejects(tree: Any, columns: frozenset[str]) -> bool:
     match tree:
         case exp.Paren():
             return _rejects(tree.this, columns)
@@ -236,7 +254,7 @@ def _rejects(tree: exp.Expression, columns: frozenset[str]) -> bool:
             return _null_when(tree, columns)
 
 
-def _null_when(tree: exp.Expression, columns: frozenset[str]) -> bool:
+def _null_when(tree: Any, columns: frozenset[str]) -> bool:
     """Whether the expression is surely NULL when all of `columns` are."""
     if isinstance(tree, exp.Column):
         return tree.name in columns

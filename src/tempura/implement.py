@@ -35,10 +35,10 @@ from tempura.algebra import (
     TopK,
     Window,
 )
-from tempura.estimate import CostModel, Shape, Stats, delta_stats, derive, table_stats
+from tempura.choose.search import Alternative, Graph
+from tempura.estimate import CostModel, Shape, Side, Stats, delta_stats, derive, table_stats
 from tempura.expr import split_condition
 from tempura.memo.memo import Source
-from tempura.choose.search import Alternative, Graph
 from tempura.schema import names
 from tempura.space import Group, GroupMember, Space
 
@@ -140,15 +140,21 @@ class Implementation:
 
     # The graph.
 
-    def graph(self, required: Sequence[tuple[int, int]], prices: Sequence[float], existing: Sequence[int] = ()) -> Graph:
+    def graph(
+        self, required: Sequence[tuple[int, int]], prices: Sequence[float], existing: Sequence[int] = ()
+    ) -> Graph:
         """The search graph for results, given as (group, point)."""
         wanted = [(self.node(g, None), point) for g, point in required]
         while self._pending:
             self._fill(self._pending.pop())
-        save, load, size = [], [], []
+        save: list[float] = []
+        load: list[float] = []
+        size: list[float] = []
         for group, place in self.nodes:
             stats = self.stats(group)
-            save.append(self.cost.save(stats, place is not None) + self.cost.job() if self._may_keep(group, place) else math.inf)
+            save.append(
+                self.cost.save(stats, place is not None) + self.cost.job() if self._may_keep(group, place) else math.inf
+            )
             load.append(self.cost.load(stats) + EPSILON)
             size.append(stats.bytes)
         return Graph(
@@ -185,18 +191,30 @@ class Implementation:
         group, place = self.nodes[node]
         found = self.alternatives[node]
         if place is not None:
-            found.append(Alternative(self.cost.exchange(self.stats(group)) + EPSILON, (self.node(group, None),), EXCHANGE))
+            found.append(
+                Alternative(self.cost.exchange(self.stats(group)) + EPSILON, (self.node(group, None),), EXCHANGE)
+            )
         output = self.stats(group)
         for member, source in self.space.members(group):
             op = member.op.build(member.inputs, member.payload)
             self._implement(found, op, member, source, output, place)
 
-    def _add(self, found: list[Alternative], op: Op, source: Source, work: float, inputs: Sequence[int], broadcast: str | None = None) -> None:
+    def _add(
+        self,
+        found: list[Alternative],
+        op: Op,
+        source: Source,
+        work: float,
+        inputs: Sequence[int],
+        broadcast: str | None = None,
+    ) -> None:
         self.costings += 1
         again = isinstance(op, RECOMPUTING) and not any(self.is_delta(self.nodes[i][0]) for i in inputs)
         found.append(Alternative(work + EPSILON, tuple(inputs), Choice("operator", op, source, broadcast, again)))
 
-    def _implement(self, found: list[Alternative], op: Op, member: GroupMember, source: Source, output: Stats, place: Property) -> None:
+    def _implement(
+        self, found: list[Alternative], op: Op, member: GroupMember, source: Source, output: Stats, place: Property
+    ) -> None:
         """Add the ways to carry out an operator so that its output has the property."""
         inputs = [self.stats(i) for i in member.inputs]
         shape = Shape(new=self._new(member) or None)
@@ -207,8 +225,14 @@ class Implementation:
             case Project():
                 self._project(found, op, source, output, place, member, shape)
             case Filter() | Expand() | Replicate() | FinalState() | Plus() | Minus():
-                keeps = place is None or isinstance(op, (Filter, Replicate, FinalState, Plus, Minus)) or not set(place) & set(op.columns)
-                if keeps and (place is None or all(set(place) <= set(names(self.space.group(i).schema)) for i in member.inputs)):
+                keeps = (
+                    place is None
+                    or isinstance(op, (Filter, Replicate, FinalState, Plus, Minus))
+                    or not set(place) & set(op.columns)
+                )
+                if keeps and (
+                    place is None or all(set(place) <= set(names(self.space.group(i).schema)) for i in member.inputs)
+                ):
                     work = self.cost.work(op, inputs, output, shape)
                     self._add(found, op, source, work, [self.node(i, place) for i in member.inputs])
             case Aggregate() | AggregateState() | MergeState() | Affected():
@@ -242,7 +266,10 @@ class Implementation:
         if member.payload not in self._written:
             return tuple(False for _ in member.inputs)
         deltas = tuple(self.is_delta(i) for i in member.inputs)
-        return tuple((delta or not any(deltas)) and self._counts(i, member) for i, delta in zip(member.inputs, deltas, strict=True))
+        return tuple(
+            (delta or not any(deltas)) and self._counts(i, member)
+            for i, delta in zip(member.inputs, deltas, strict=True)
+        )
 
     def _counts(self, group: int, member: GroupMember) -> bool:
         return issubclass(member.op, (Aggregate, AggregateState)) or not self._is_base(group)
@@ -255,7 +282,16 @@ class Implementation:
         first = members[0][0]
         return first.op is Read or (first.op in (Filter, Project, Plus) and all(self._is_base(i) for i in first.inputs))
 
-    def _project(self, found: list[Alternative], op: Project, source: Source, output: Stats, place: Property, member: GroupMember, shape: Shape) -> None:
+    def _project(
+        self,
+        found: list[Alternative],
+        op: Project,
+        source: Source,
+        output: Stats,
+        place: Property,
+        member: GroupMember,
+        shape: Shape,
+    ) -> None:
         (below,) = member.inputs
         read = next((m for m, _ in self.space.members(below) if m.op is Read), None)
         if read is not None and place is None and all(o.expr.name for o in op.outputs):
@@ -273,7 +309,16 @@ class Implementation:
         work = self.cost.work(op, [self.stats(below)], output, shape)
         self._add(found, op, source, work, [self.node(below, place)])
 
-    def _group(self, found: list[Alternative], op: Any, source: Source, output: Stats, place: Property, member: GroupMember, shape: Shape) -> None:
+    def _group(
+        self,
+        found: list[Alternative],
+        op: Any,
+        source: Source,
+        output: Stats,
+        place: Property,
+        member: GroupMember,
+        shape: Shape,
+    ) -> None:
         by = op.columns if isinstance(op, Affected) else op.by
         if place is not None and place != _place(by):
             return
@@ -284,7 +329,9 @@ class Implementation:
         if by and sum(i.bytes for i in inputs) > TINY:
             self._add(found, op, source, work, [self.node(i, _place(by)) for i in member.inputs])
 
-    def _window(self, found: list[Alternative], op: Window, source: Source, output: Stats, member: GroupMember, shape: Shape) -> None:
+    def _window(
+        self, found: list[Alternative], op: Window, source: Source, output: Stats, member: GroupMember, shape: Shape
+    ) -> None:
         (below,) = member.inputs
         stats = self.stats(below)
         work = self.cost.work(op, [stats], output, shape)
@@ -292,18 +339,35 @@ class Implementation:
         if op.partition and stats.bytes > TINY:
             self._add(found, op, source, work, [self.node(below, _place(op.partition))])
 
-    def _join(self, found: list[Alternative], op: Any, source: Source, output: Stats, place: Property, member: GroupMember, shape: Shape) -> None:
+    def _join(
+        self,
+        found: list[Alternative],
+        op: Any,
+        source: Source,
+        output: Stats,
+        place: Property,
+        member: GroupMember,
+        shape: Shape,
+    ) -> None:
         left, right = member.inputs
         a, b = self.stats(left), self.stats(right)
-        sides = [s for s, stats in (("right", b), ("left", a)) if self.cost.may_broadcast(op, s, stats)]
+        both: tuple[tuple[Side, Stats], ...] = (("right", b), ("left", a))
+        sides = [s for s, stats in both if self.cost.may_broadcast(op, s, stats)]
         if len(sides) == 2:
-            sides = ["left" if a.bytes < b.bytes else "right"]
+            sides = sides[1:] if a.bytes < b.bytes else sides[:1]
         for side in sides:
             small = a if side == "left" else b
             if place is not None and (side == "left" or not set(place) <= set(names(self.space.group(left).schema))):
                 continue
             work = self.cost.work(op, [a, b], output, Shape(side, shape.new)) + self.cost.broadcast(small)
-            self._add(found, op, source, work, [self.node(left, place if side == "right" else None), self.node(right, None)], side)
+            self._add(
+                found,
+                op,
+                source,
+                work,
+                [self.node(left, place if side == "right" else None), self.node(right, None)],
+                side,
+            )
             if small.bytes < TINY:
                 return
         equi = split_condition(op.on, names(self.space.group(left).schema), names(self.space.group(right).schema)).equi
@@ -316,7 +380,11 @@ class Implementation:
             return
         pairs = sorted((x, y) for x, y in keys if x is not None and y is not None)
         by_left, by_right = tuple(x for x, _ in pairs), tuple(y for _, y in pairs)
-        if place is None or (place == by_left and not isinstance(op, FullOuterJoin)) or (place == by_right and isinstance(op, InnerJoin)):
+        if (
+            place is None
+            or (place == by_left and not isinstance(op, FullOuterJoin))
+            or (place == by_right and isinstance(op, InnerJoin))
+        ):
             self._add(found, op, source, work, [self.node(left, by_left), self.node(right, by_right)])
 
     def _complements(self) -> list[tuple[int, ...]]:
@@ -339,7 +407,12 @@ class Implementation:
             if own.interval is None and depth:
                 for below, _ in self.space.members(i)[:1]:
                     self._earlier(below, start, needed, depth - 1)
-            elif own.interval is not None and own.interval.start < 0 and own.interval.end <= start and self._may_keep(i, None):
+            elif (
+                own.interval is not None
+                and own.interval.start < 0
+                and own.interval.end <= start
+                and self._may_keep(i, None)
+            ):
                 needed.add(own.id)
 
 

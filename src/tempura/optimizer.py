@@ -7,26 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tempura.assemble import Assembler
+from tempura.choose.decide import decide
+from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
+from tempura.choose.share import Choice
 from tempura.errors import PlanError
 from tempura.estimate import CostModel, SparkCost, UnitCost
-from tempura.reference.views import Evaluation, History
-from tempura.explore import Exploration, Explorer, Limits
+from tempura.estimate.sizes import FinalSizes
+from tempura.explain.reasons import reasons, recomputed
+from tempura.explain.why import explain_view
+from tempura.explore import UNHURRIED, Exploration, Explorer, Limits
 from tempura.implement import Implementation
 from tempura.job import Job
 from tempura.memo import IntervalSpans, Memo, SignatureSpans
 from tempura.memo.show import Names, show_memo, show_span
-from tempura.rules.methods import ALL, NONE, methods as methods_named, rules
 from tempura.plans import Cost, IncrementalPlan, Planning
-from tempura.explain.reasons import reasons, recomputed
+from tempura.reference.views import Evaluation, History
 from tempura.rules.lang import RuleSet
+from tempura.rules.methods import ALL, NONE, rules
+from tempura.rules.methods import methods as methods_named
 from tempura.rules.relational import normalize
-from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
-from tempura.choose.decide import decide
-from tempura.choose.share import Choice
-from tempura.estimate.sizes import FinalSizes
 from tempura.space import Space, intervals
 from tempura.sql.bind import Query, bind
-from tempura.explain.why import explain_view
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class Settings:
     """PNA: take a delta by difference only where no rule gives one."""
     guided: bool = True
     """GE: merge a snapshot only with the delta that follows it."""
-    limits: Limits = Limits()
+    limits: Limits = UNHURRIED
+
+
+USUAL = Settings()
 
 
 @dataclass
@@ -59,7 +63,7 @@ class Explored:
         return Names(self.memo, {tvr: name for name, tvr in self.roots.items()})
 
 
-def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = Settings()) -> Explored:
+def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Explored:
     """Bind the queries and find all that the rules can say of them."""
     ticks = job.catalog.ticks(job.timeline)
     delivering = [i for i, p in enumerate(job.timeline.points) if p.deliver]
@@ -100,7 +104,7 @@ def plan(
     methods: RuleSet | Sequence[str] | None = None,
     *,
     cost: str | CostModel = "spark",
-    settings: Settings = Settings(),
+    settings: Settings = USUAL,
     baselines: bool = True,
     data: History | None = None,
 ) -> IncrementalPlan:
@@ -131,7 +135,7 @@ def plan(
         costings=choice.counters.costings,
         stop_reason=explored.exploration.stop_reason,
     )
-    compared = Baselines(job, chosen, model, settings, data) if baselines else {}
+    compared: Mapping[str, float] = Baselines(job, chosen, model, settings, data) if baselines else {}
     return _assemble(explored, implementation, graph, model, choice, planning, chosen, compared)
 
 
@@ -149,7 +153,10 @@ def _refuse_recomputing(explored: Explored) -> None:
     if only:
         names = explored.names
         told = "; ".join(f"{names.tvr(tvr)}: {why}" for tvr, why in only.items())
-        raise PlanError(f"the policy is strict, but these can only be recomputed: {told}", hint="use the policy auto or incremental, or rewrite them")
+        raise PlanError(
+            f"the policy is strict, but these can only be recomputed: {told}",
+            hint="use the policy auto or incremental, or rewrite them",
+        )
 
 
 class Baselines(Mapping[str, float]):
@@ -157,15 +164,23 @@ class Baselines(Mapping[str, float]):
 
     def __init__(self, job: Job, chosen: RuleSet, model: CostModel, settings: Settings, data: History | None):
         self._names = ("full", *(part.name for part in chosen.parts if part.rules))
-        self._plan = lambda rules: plan(job, rules, cost=model, settings=settings, baselines=False, data=data).cost.total
-        self._parts = {part.name: part for part in chosen.parts}
+        self._job, self._model, self._settings, self._data = job, model, settings, data
+        self._parts = {"full": NONE, **{part.name: part for part in chosen.parts}}
         self._known: dict[str, float] = {}
 
     def __getitem__(self, name: str) -> float:
         if name not in self._names:
             raise KeyError(name)
         if name not in self._known:
-            self._known[name] = self._plan(NONE if name == "full" else self._parts[name])
+            alone = plan(
+                self._job,
+                self._parts[name],
+                cost=self._model,
+                settings=self._settings,
+                baselines=False,
+                data=self._data,
+            )
+            self._known[name] = alone.cost.total
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -190,7 +205,7 @@ def _assemble(
     assembler = Assembler(space, implementation, graph, by_root, explored.queries, names)
     runs = assembler.runs(choice.derivations)
     points = [p.name for p in job.timeline.points]
-    total = choice.total if isinstance(choice.total, float) else choice.total[0]
+    total = choice.total[0] if isinstance(choice.total, tuple) else choice.total
     only = recomputed(memo) if chosen.rules else {}
     notes = (*choice.notes, *(f"{names.tvr(tvr)} is recomputed: {why}" for tvr, why in only.items()))
     return IncrementalPlan(
@@ -198,9 +213,13 @@ def _assemble(
         objective=str(job.objective),
         runs=runs,
         states=assembler.states(choice.derivations, runs),
-        cost=Cost(total, dict(zip(points, choice.by_point, strict=True)), dict(zip(points, choice.work_by_point, strict=True))),
+        cost=Cost(
+            total, dict(zip(points, choice.by_point, strict=True)), dict(zip(points, choice.work_by_point, strict=True))
+        ),
         baselines=baselines,
-        reasons=reasons(memo, space, explored.exploration, names, [p.name for p in chosen.parts if p.rules], assembler.used),
+        reasons=reasons(
+            memo, space, explored.exploration, names, [p.name for p in chosen.parts if p.rules], assembler.used
+        ),
         notes=notes,
         planning=planning,
     )

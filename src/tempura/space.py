@@ -35,8 +35,6 @@ class GroupMember(NamedTuple):
     payload: tuple[Any, ...]
 
 
-
-
 class Group:
     """A view at a time, or a term of one."""
 
@@ -69,7 +67,15 @@ def intervals(ticks: Ticks, delivering: Iterable[int], guided: bool) -> tuple[In
 class Space:
     """The groups that results need, and all ways to compute them."""
 
-    def __init__(self, memo: Memo, ticks: Ticks, timeline: Timeline, catalog: Catalog, over: Sequence[Interval], guided: bool = True):
+    def __init__(
+        self,
+        memo: Memo,
+        ticks: Ticks,
+        timeline: Timeline,
+        catalog: Catalog,
+        over: Sequence[Interval],
+        guided: bool = True,
+    ):
         self.memo = memo
         self.ticks = ticks
         self.timeline = timeline
@@ -260,7 +266,9 @@ class Space:
         inputs = [self._term(i, interval, source) for i in term.inputs]
         return self._add(None, term.op, inputs, term.payload, source)
 
-    def _add(self, group: int | None, op: type[Op], inputs: Sequence[int], payload: tuple[Any, ...], source: Source) -> int:
+    def _add(
+        self, group: int | None, op: type[Op], inputs: Sequence[int], payload: tuple[Any, ...], source: Source
+    ) -> int:
         """Record a member of a group, or find the group that an operator over groups is."""
         inputs = [self.find(i) for i in inputs]
         empty = [self.groups[i].empty for i in inputs]
@@ -306,5 +314,3 @@ class Space:
             kept.members.setdefault(member, source)
         if kept.empty:
             kept.members = {GroupMember(Empty, (), (kept.schema,)): QUERY}
-
-

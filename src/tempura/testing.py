@@ -15,12 +15,12 @@ from typing import Any
 
 from tempura.catalog import Catalog, Table
 from tempura.errors import TempuraError
-from tempura.reference.views import Evaluation, History
 from tempura.job import Job
-from tempura.rules.methods import ALL
-from tempura.optimizer import Explored, Settings, explore
+from tempura.optimizer import USUAL, Explored, Settings, explore
 from tempura.reference import Bag
+from tempura.reference.views import Evaluation, History
 from tempura.rules.lang import RuleSet
+from tempura.rules.methods import ALL
 from tempura.timeline import Point, Timeline
 
 
@@ -52,7 +52,10 @@ def random_history(table: Table, points: int, random_: random.Random, rows: int 
                 if random_.random() < 0.3:
                     held[row] -= 1
         for _ in range(random_.randrange(rows) if point == 0 or random_.random() < 0.8 else 0):
-            row = tuple(random_value(c.type, random_) if c.nullable else random_value(c.type, random_) or 0 for c in table.columns)
+            row = tuple(
+                random_value(c.type, random_) if c.nullable else random_value(c.type, random_) or 0
+                for c in table.columns
+            )
             if key:
                 row = tuple(_key_value(table.columns[i].type, len(used)) if i in key else v for i, v in enumerate(row))
                 used.add(tuple(row[i] for i in key))
@@ -89,7 +92,7 @@ def check_sound(
     points: int = 3,
     examples: int = 20,
     seed: int = 0,
-    settings: Settings = Settings(),
+    settings: Settings = USUAL,
 ) -> int:
     """Explore a query with some rules and check every member of every group on random data; the number of members checked."""
     catalog = tables if isinstance(tables, Catalog) else Catalog(*tables)
@@ -102,5 +105,3 @@ def check_sound(
         history = {t.name: random_history(t, points, random_) for t in catalog.values()}
         checked += check_explored(explored, history)
     return checked
-
-

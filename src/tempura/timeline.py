@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from tempura.errors import JobError
@@ -126,7 +127,7 @@ class Ticks:
 
     def changed(self, interval: Interval) -> frozenset[str]:
         """The tables that change after the interval's start, up to its end."""
-        return frozenset().union(*(t.tables for t in self.ticks[interval.start + 1 : interval.end + 1]))
+        return frozenset[str]().union(*(t.tables for t in self.ticks[interval.start + 1 : interval.end + 1]))
 
     def within(self, interval: Interval) -> Iterable[Interval]:
         """The single ticks that the interval consists of."""
@@ -136,4 +137,4 @@ class Ticks:
     def steps(self) -> tuple[Interval, ...]:
         """The intervals from one point to the next, where something changes."""
         ends = self.last_of_point
-        return tuple(Interval(a, b) for a, b in zip(ends, ends[1:], strict=False) if a < b)
+        return tuple(Interval(a, b) for a, b in pairwise(ends) if a < b)

@@ -17,8 +17,8 @@ from tempura.algebra import InnerJoin
 from tempura.catalog import Catalog
 from tempura.expr import TRUE
 from tempura.sql.bind import bind
-from tempura.sql.lower import to_sql
 from tempura.sql.bind.subqueries import one_row
+from tempura.sql.lower import to_sql
 from tempura.timeline import Timeline
 
 SCALE = 0.01

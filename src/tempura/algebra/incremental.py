@@ -57,7 +57,15 @@ def state_columns(calls: Sequence[AggregateCall]) -> tuple[Column, ...]:
     found = [Column(ROWS, "bigint", False)]
     for call in calls:
         for part in parts(call) or ():
-            kind = "bigint" if part == "c" else "double" if part == "q" else call.column.type if call.function != "avg" else UNKNOWN
+            kind = (
+                "bigint"
+                if part == "c"
+                else "double"
+                if part == "q"
+                else call.column.type
+                if call.function != "avg"
+                else UNKNOWN
+            )
             found.append(Column(part_column(call, part), kind, part != "c"))
     return tuple(found)
 

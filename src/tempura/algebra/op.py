@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, cast, dataclass_transform
 
 from tempura.schema import NO_KEYS, Keys, Schema
 
@@ -102,9 +102,9 @@ class Op(Rel):
 
 def show_payload(value: Any) -> str:
     """A payload value as people read it."""
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return ", ".join(show_payload(v) for v in value)  # type: ignore[reportUnknownVariableType]
-    return str(value)
+    if isinstance(value, tuple) and not hasattr(cast("Any", value), "_fields"):
+        return ", ".join(show_payload(v) for v in cast("tuple[Any, ...]", value))
+    return str(cast("Any", value))
 
 
 def show_tree(op: Op, indent: int = 0) -> str:

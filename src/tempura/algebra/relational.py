@@ -267,7 +267,11 @@ class SortKey(NamedTuple):
 
     def __str__(self) -> str:
         usual = self.nulls_first != self.descending
-        return self.column + (" desc" if self.descending else "") + ("" if usual else " nulls first" if self.nulls_first else " nulls last")
+        return (
+            self.column
+            + (" desc" if self.descending else "")
+            + ("" if usual else " nulls first" if self.nulls_first else " nulls last")
+        )
 
 
 class WindowCall(NamedTuple):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from tempura.algebra.incremental import Minus
 from tempura.algebra.op import Op
 from tempura.algebra.physical import Read
-from tempura.algebra.relational import AntiJoin, Expand, Filter, FullOuterJoin, InnerJoin, LeftOuterJoin, Plus, Project, Replicate, SemiJoin
+from tempura.algebra.relational import (
+    AntiJoin,
+    Expand,
+    Filter,
+    FullOuterJoin,
+    InnerJoin,
+    LeftOuterJoin,
+    Plus,
+    Project,
+    Replicate,
+    SemiJoin,
+)
 
 _PASS = (Filter, Project, Expand, InnerJoin, LeftOuterJoin, FullOuterJoin, Plus)
 

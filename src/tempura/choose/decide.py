@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tempura.choose.derivation import work_of
-from tempura.rules.lang import RuleSet
 from tempura.choose.search import Alternative, Graph, Objective
 from tempura.choose.share import Choice, choose
+from tempura.rules.lang import RuleSet
 
 RECOMPUTED = frozenset({"query", "joins", "physical"})
 """The sources of what recomputing needs."""

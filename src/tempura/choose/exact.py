@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from itertools import product
 
 from tempura.choose.derivation import Key
-from tempura.errors import PlanError
 from tempura.choose.search import Graph, LastRunAtMost, Objective, Pricing, no_derivation
+from tempura.errors import PlanError
 
 Work = tuple[float, ...]
 """Unpriced work at each point."""

@@ -17,8 +17,8 @@ from heapq import heapify, heappop, heappush, nsmallest
 from itertools import pairwise
 
 from tempura.choose.derivation import Key, kept_bytes, loads, operators
-from tempura.choose.search import Graph, Trail
 from tempura.choose.ledger import Draft, Ledger, Member, Order, Solution
+from tempura.choose.search import Graph, Trail
 
 CANDIDATES = 64
 """How many single nodes, those that promise most, are considered at a time; the plan notes when there were more."""

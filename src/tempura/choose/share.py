@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from tempura.choose.derivation import Key, Written, work_of
-from tempura.errors import PlanError
 from tempura.choose.greedy import Greedy, fits
-from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Problem, Weighted
 from tempura.choose.ledger import Ledger
+from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Problem, Weighted
+from tempura.errors import PlanError
 
 
 @dataclass(frozen=True)

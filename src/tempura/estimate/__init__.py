@@ -1,7 +1,7 @@
 """Estimates of sizes, and what work on them costs."""
 
 from tempura.estimate.column import ColumnStats
-from tempura.estimate.cost import CostModel, CostVector, Shape, SparkCost, UnitCost
+from tempura.estimate.cost import CostModel, CostVector, Shape, Side, SparkCost, UnitCost
 from tempura.estimate.profile import DEFAULT, Profile
 from tempura.estimate.relation import Stats
 from tempura.estimate.selectivity import selectivity
@@ -16,6 +16,7 @@ __all__ = [
     "CostVector",
     "Profile",
     "Shape",
+    "Side",
     "SparkCost",
     "Stats",
     "UnitCost",

@@ -27,10 +27,14 @@ class FinalSizes:
         if found is None:
             member = next(iter(memo.tvr(tvr).definitions))
             if member.op is Scan:
-                found = table_stats(self.catalog[member.payload[0]], self.timeline, len(self.timeline) - 1, self.catalog)
+                found = table_stats(
+                    self.catalog[member.payload[0]], self.timeline, len(self.timeline) - 1, self.catalog
+                )
             else:
                 inputs = [self.final(memo, i) for i in member.inputs]
-                found = derive(member.op.build(member.inputs, member.payload), inputs, [memo.tvr(i).schema for i in member.inputs])
+                found = derive(
+                    member.op.build(member.inputs, member.payload), inputs, [memo.tvr(i).schema for i in member.inputs]
+                )
             self._final[tvr] = found
         return found
 

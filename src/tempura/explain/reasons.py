@@ -24,7 +24,9 @@ def recomputed(memo: Memo) -> dict[int, str]:
             continue
         for members in (record.deltas.get(s, {}) for s in memo.spans_of(record.id)):
             if all(source.rule.startswith("minus_snapshots") for source in members.values()) and not record.news:
-                found[record.id] = record.volatile and f"non-deterministic expression {record.volatile}" or "no method has a delta rule for it"
+                found[record.id] = (
+                    record.volatile and f"non-deterministic expression {record.volatile}"
+                ) or "no method has a delta rule for it"
     return found
 
 
@@ -33,11 +35,21 @@ def _written(record: Tvr) -> bool:
     return any(source.rule == "query" and m.op is not Scan for m, source in record.definitions.items())
 
 
-def reasons(memo: Memo, space: Space, exploration: Exploration, names: Names, methods: Sequence[str], used: Iterable[tuple[int, str]]) -> tuple[Reason, ...]:
+def reasons(
+    memo: Memo,
+    space: Space,
+    exploration: Exploration,
+    names: Names,
+    methods: Sequence[str],
+    used: Iterable[tuple[int, str]],
+) -> tuple[Reason, ...]:
     """For each changing operator of the query and each method, why the plan does not use it."""
     used = {(memo.find(t), m) for t, m in used}
     offered = {
-        (memo.find(g.tvr), source.method) for g in space.all_groups() if g.tvr is not None for _, source in space.members(g.id)
+        (memo.find(g.tvr), source.method)
+        for g in space.all_groups()
+        if g.tvr is not None
+        for _, source in space.members(g.id)
     }
     declined: dict[tuple[int, str], dict[str, None]] = {}
     for d in exploration.declines:
@@ -72,9 +84,15 @@ def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:
             if memo.monotone(record.id):
                 return "it never takes rows back, so there is nothing to hold back"
             retracting = sorted(t for t in record.tables if memo.can_retract(t))
-            return f"retractions in {', '.join(retracting)}" if retracting else "its inputs have no part that only grows"
+            return (
+                f"retractions in {', '.join(retracting)}" if retracting else "its inputs have no part that only grows"
+            )
         case "OJV":
-            return "no delta of its directly affected part" if op in (LeftOuterJoin, FullOuterJoin) else "it is not an outer join"
+            return (
+                "no delta of its directly affected part"
+                if op in (LeftOuterJoin, FullOuterJoin)
+                else "it is not an outer join"
+            )
         case "HOV":
             if op is InnerJoin and len(block(memo, record.id).leaves) > 2:
                 return "no part of the join is connected without the updated table"

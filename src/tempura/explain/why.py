@@ -30,7 +30,9 @@ def explain_view(explored: Explored, plan: IncrementalPlan, view: str) -> str:
     group = views.get(view)
     if group is None:
         near = difflib.get_close_matches(view, views, n=5, cutoff=0.3)
-        raise PlanError(f"the plan space has no view {view!r}", hint="near are " + ", ".join(near) if near else "see --memo")
+        raise PlanError(
+            f"the plan space has no view {view!r}", hint="near are " + ", ".join(near) if near else "see --memo"
+        )
     lines = [line for run in plan.runs for step in run.steps for line in step.lines if line.view == view]
     taken = {(line.operator.split(" broadcast")[0], line.rule) for line in lines}
     text = [f"{view}: {len(space.members(group.id))} ways"]

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from tempura.catalog import Catalog, ForeignKey, Table
 from tempura.job.marks import Path
-from tempura.schema import names
 from tempura.job.shapes import nearest
+from tempura.schema import names
 from tempura.timeline import Timeline
 
 Problem = tuple[str, str, Path]

@@ -27,7 +27,17 @@ from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
 from tempura.errors import JobError, JobProblems
 from tempura.job.checks import contradictions, disorder
 from tempura.job.marks import Document, Path
-from tempura.job.shapes import METHODS, STATIC, JobShape, PointShape, Policy, TableShape, column, explain_misfit, nearest
+from tempura.job.shapes import (
+    METHODS,
+    STATIC,
+    JobShape,
+    PointShape,
+    Policy,
+    TableShape,
+    column,
+    explain_misfit,
+    nearest,
+)
 from tempura.timeline import MAIN, Point, Timeline
 
 

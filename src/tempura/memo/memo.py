@@ -301,7 +301,9 @@ class Memo:
         inputs = [self.tvr(i) for i in member.inputs]
         op = member.op.build(member.inputs, member.payload)
         schemas = [i.schema for i in inputs]
-        tables = frozenset([member.payload[0]]) if member.op is Scan else frozenset[str]().union(*(i.tables for i in inputs))
+        tables = (
+            frozenset([member.payload[0]]) if member.op is Scan else frozenset[str]().union(*(i.tables for i in inputs))
+        )
         own = next((v for v in (volatile_function(e.tree) for e in expressions(member.payload)) if v), None)
         record = Tvr(
             id=self._sets.add(),

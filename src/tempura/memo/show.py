@@ -27,8 +27,24 @@ from tempura.algebra import (
 from tempura.memo.memo import Member, Memo, Term, ViewRef
 from tempura.timeline import Interval, Ticks, Timeline
 
-_SIGNS: Mapping[type[Op], str] = {InnerJoin: " ⋈ ", LeftOuterJoin: " ⟕ ", FullOuterJoin: " ⟗ ", SemiJoin: " ⋉ ", AntiJoin: " ▷ ", Plus: " + ", Minus: " - "}
-_PREFIXES: Mapping[type[Op], str] = {Filter: "σ", Aggregate: "γ", Window: "window", TopK: "limit", Expand: "sets", FinalState: "final", AggregateState: "state"}
+_SIGNS: Mapping[type[Op], str] = {
+    InnerJoin: " ⋈ ",
+    LeftOuterJoin: " ⟕ ",
+    FullOuterJoin: " ⟗ ",
+    SemiJoin: " ⋉ ",
+    AntiJoin: " ▷ ",
+    Plus: " + ",
+    Minus: " - ",
+}
+_PREFIXES: Mapping[type[Op], str] = {
+    Filter: "σ",
+    Aggregate: "γ",
+    Window: "window",
+    TopK: "limit",
+    Expand: "sets",
+    FinalState: "final",
+    AggregateState: "state",
+}
 _LONGEST = 60
 
 
@@ -120,7 +136,9 @@ def show_memo(memo: Memo, names: Names) -> str:
         for said, mark in ((record.deltas, "t:u"), (record.news, "u")):
             for span, members in said.items():
                 over = show_span(span)
-                lines += [f"  [{mark}] over {over} = {show_term(names, t)}  -- {source.rule}" for t, source in members.items()]
+                lines += [
+                    f"  [{mark}] over {over} = {show_term(names, t)}  -- {source.rule}" for t, source in members.items()
+                ]
     return "\n".join(lines)
 
 

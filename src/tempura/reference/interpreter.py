@@ -40,8 +40,8 @@ from tempura.algebra.relational import expand_tags
 from tempura.errors import PlanError, TempuraError
 from tempura.expr import TRUE, Expr
 from tempura.reference.aggregates import aggregate_value, final_value, merged_parts, state_values
-from tempura.reference.windows import window_values
 from tempura.reference.scalar import Evaluator, Row, compile_expr
+from tempura.reference.windows import window_values
 from tempura.schema import Schema, names
 
 Bag = dict[Row, int]

@@ -17,7 +17,6 @@ History = Mapping[str, Sequence[Bag]]
 """For each table, its rows at each point."""
 
 
-
 class Evaluation:
     """The values of all groups of a plan space on given data."""
 
@@ -42,7 +41,9 @@ class Evaluation:
                 found = self.table(member.payload[0], self.space.ticks.point_of(tick))
             else:
                 inputs = [self.snapshot(i, tick) for i in member.inputs]
-                found = _apply(member.op, member.payload, inputs, [memo.tvr(i).schema for i in member.inputs], record.schema)
+                found = _apply(
+                    member.op, member.payload, inputs, [memo.tvr(i).schema for i in member.inputs], record.schema
+                )
             self._snapshots[record.id, tick] = found
         return found
 
@@ -108,7 +109,9 @@ class Evaluation:
         return _merged([bag], first.payload, group.schema)
 
 
-def _apply(op: type[Op], payload: tuple[Any, ...], inputs: Sequence[Bag], schemas: Sequence[Schema], wanted: Schema) -> Bag:
+def _apply(
+    op: type[Op], payload: tuple[Any, ...], inputs: Sequence[Bag], schemas: Sequence[Schema], wanted: Schema
+) -> Bag:
     built = op.build(range(len(inputs)), payload)
     if op.variadic:
         inputs = [_reordered(bag, schema, schemas[0]) for bag, schema in zip(inputs, schemas, strict=True)]

@@ -59,7 +59,9 @@ class _Writer:
         self.depth = 1
         self.bound: set[str] = set()
         self.constants: dict[str, Any] = {}
-        self.span_owner = next((a.tvr for a in rule.atoms if a.kind in ("definition", "tvr", "snapshot")), rule.atoms[0].tvr)
+        self.span_owner = next(
+            (a.tvr for a in rule.atoms if a.kind in ("definition", "tvr", "snapshot")), rule.atoms[0].tvr
+        )
         self.has_span = any(a.kind in ("delta", "snapshot") for a in rule.atoms)
         self.span_bound = False
 

@@ -29,7 +29,9 @@ from tempura.expr import Expr
 from tempura.rules.lang import LAST, Link, payloads, rule, rule_set, times, tvrs, where
 
 Q, L, R, X, Xs = tvrs("Q L R X Xs")
-on, predicate, outputs, columns, sets, tag, count, by, calls = payloads("on predicate outputs columns sets tag count by calls")
+on, predicate, outputs, columns, sets, tag, count, by, calls = payloads(
+    "on predicate outputs columns sets tag count by calls"
+)
 t, u = times("t u")
 
 state = Link("state")

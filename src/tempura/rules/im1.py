@@ -220,7 +220,9 @@ def delta_distinct(Q: TvrRef, S: TvrRef, by: tuple[str, ...], t: Time, u: Time):
 
 def _group_keys(groups: Any, Q: TvrRef, by: tuple[str, ...]) -> Project:
     given = {c.name: c for c in Q.schema}
-    return Project(groups, tuple(Output(Column(k, given[c].type, True), col(c)) for c, k in zip(by, key_names(by), strict=True)))
+    return Project(
+        groups, tuple(Output(Column(k, given[c].type, True), col(c)) for c, k in zip(by, key_names(by), strict=True))
+    )
 
 
 @rule(Q[:] == Aggregate(X[:], by, ()), X[t:u], where(lambda X, t: X.insert_only(t)))
@@ -240,13 +242,19 @@ def keeps_no_state(X: TvrRef, calls: tuple[AggregateCall, ...], t: Time) -> bool
     where(keeps_no_state),
     where(lambda by: bool(by), "an aggregate without GROUP BY is one group: it is recomputed whole"),
 )
-def delta_affected_groups(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...], t: Time, u: Time):
+def delta_affected_groups(
+    Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...], t: Time, u: Time
+):
     """Δγ(X) = γ(X' ⋉ G) - γ(X ⋉ G), for the groups G of ΔX."""
     groups = affected(X[t:u], X.schema, by)
     Q[t:u] = Minus(Aggregate(touched(X[u], groups, by), by, calls), Aggregate(touched(X[t], groups, by), by, calls))
 
 
-@rule(Q[:] == Aggregate(X[:], by, calls), where(lambda calls: len(calls) > 0 and all(c.distinct for c in calls)))
+def all_distinct(calls: tuple[AggregateCall, ...]) -> bool:
+    return bool(calls) and all(c.distinct for c in calls)
+
+
+@rule(Q[:] == Aggregate(X[:], by, calls), where(lambda calls: all_distinct(calls)))
 def distinct_calls(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...]):
     """γ(f(distinct x)) = γ(f(x)) over the distinct values per group, which have a delta of their own."""
     arguments = {(c.argument, c.where) for c in calls}
@@ -274,7 +282,10 @@ def distinct_calls(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[Aggre
 def delta_window(Q: TvrRef, X: TvrRef, partition: tuple[str, ...], functions: Any, t: Time, u: Time):
     """ΔW(X) = W(X' ⋉ P) - W(X ⋉ P), for the partitions P of ΔX."""
     parts = affected(X[t:u], X.schema, partition)
-    Q[t:u] = Minus(Window(touched(X[u], parts, partition), partition, functions), Window(touched(X[t], parts, partition), partition, functions))
+    Q[t:u] = Minus(
+        Window(touched(X[u], parts, partition), partition, functions),
+        Window(touched(X[t], parts, partition), partition, functions),
+    )
 
 
 @rule(Q[:] == TopK(X[:], order, limit, offset), where(lambda offset: offset > 0))

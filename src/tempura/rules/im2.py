@@ -59,21 +59,31 @@ def sum_of_parts(Q: TvrRef):
     Q[:] = Plus((QP(Q)[:], QN(Q)[:]))
 
 
-@rule(Q[:] == Filter(X[:], predicate), QP(X)[:], QN(X)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == Filter(X[:], predicate), QP(X)[:], QN(X)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists
+)
 def positive_filter(Q: TvrRef, X: TvrRef, predicate: Expr):
     """Linear operators act on each part."""
     QP(Q)[:] = Filter(QP(X)[:], predicate)
     QN(Q)[:] = Filter(QN(X)[:], predicate)
 
 
-@rule(Q[:] == Project(X[:], outputs), QP(X)[:], QN(X)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == Project(X[:], outputs), QP(X)[:], QN(X)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists
+)
 def positive_project(Q: TvrRef, X: TvrRef, outputs: Any):
     """Linear operators act on each part."""
     QP(Q)[:] = Project(QP(X)[:], outputs)
     QN(Q)[:] = Project(QN(X)[:], outputs)
 
 
-@rule(Q[:] == Expand(X[:], columns, sets, tag), QP(X)[:], QN(X)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == Expand(X[:], columns, sets, tag),
+    QP(X)[:],
+    QN(X)[:],
+    where(lambda Q: not Q.monotone),
+    unless=lambda Q: QP(Q).exists,
+)
 def positive_expand(Q: TvrRef, X: TvrRef, columns: Any, sets: Any, tag: str):
     """Linear operators act on each part."""
     QP(Q)[:] = Expand(QP(X)[:], columns, sets, tag)
@@ -89,14 +99,30 @@ def positive_plus(Q: TvrRef, Xs: tuple[TvrRef, ...]):
     QN(Q)[:] = Plus(tuple(QN(x)[:] if QN(x).exists else x[:] for x in Xs))
 
 
-@rule(Q[:] == InnerJoin(L[:], R[:], on), QP(L)[:], QN(L)[:], QP(R)[:], QN(R)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == InnerJoin(L[:], R[:], on),
+    QP(L)[:],
+    QN(L)[:],
+    QP(R)[:],
+    QN(R)[:],
+    where(lambda Q: not Q.monotone),
+    unless=lambda Q: QP(Q).exists,
+)
 def positive_inner_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """P = PL ⋈ PR; N = NL ⋈ R + PL ⋈ NR."""
     QP(Q)[:] = InnerJoin(QP(L)[:], QP(R)[:], on)
     QN(Q)[:] = Plus((InnerJoin(QN(L)[:], R[:], on), InnerJoin(QP(L)[:], QN(R)[:], on)))
 
 
-@rule(Q[:] == LeftOuterJoin(L[:], R[:], on), QP(L)[:], QN(L)[:], QP(R)[:], QN(R)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == LeftOuterJoin(L[:], R[:], on),
+    QP(L)[:],
+    QN(L)[:],
+    QP(R)[:],
+    QN(R)[:],
+    where(lambda Q: not Q.monotone),
+    unless=lambda Q: QP(Q).exists,
+)
 def positive_left_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """Rule 2 of the paper: P = PL ⋈ PR; N = NL ⋈ R + PL ⋈ NR + pad(L ▷ R), the rows whose partner may still come."""
     QP(Q)[:] = InnerJoin(QP(L)[:], QP(R)[:], on)
@@ -109,7 +135,15 @@ def positive_left_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     )
 
 
-@rule(Q[:] == FullOuterJoin(L[:], R[:], on), QP(L)[:], QN(L)[:], QP(R)[:], QN(R)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == FullOuterJoin(L[:], R[:], on),
+    QP(L)[:],
+    QN(L)[:],
+    QP(R)[:],
+    QN(R)[:],
+    where(lambda Q: not Q.monotone),
+    unless=lambda Q: QP(Q).exists,
+)
 def positive_full_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """As for the left outer join, with both paddings held back."""
     QP(Q)[:] = InnerJoin(QP(L)[:], QP(R)[:], on)
@@ -123,7 +157,9 @@ def positive_full_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     )
 
 
-@rule(Q[:] == SemiJoin(L[:], R[:], on), QP(L)[:], QP(R)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists)
+@rule(
+    Q[:] == SemiJoin(L[:], R[:], on), QP(L)[:], QP(R)[:], where(lambda Q: not Q.monotone), unless=lambda Q: QP(Q).exists
+)
 def positive_semi_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """P = PL ⋉ PR only grows; N is what that leaves out."""
     if QP(L).empty or QP(R).empty:

@@ -75,7 +75,11 @@ def is_root(memo: Memo, tvr: int, member: Member) -> bool:
     record = memo.tvr(tvr)
     if record.definitions[member].rule in MADE_HERE and not any(link.startswith("M[") for link in record.linked_from):
         return False
-    return not any(m.op is InnerJoin and memo.tvr(out).definitions[m].rule not in MADE_HERE for out, m in record.uses if m in memo.tvr(out).definitions)
+    return not any(
+        m.op is InnerJoin and memo.tvr(out).definitions[m].rule not in MADE_HERE
+        for out, m in record.uses
+        if m in memo.tvr(out).definitions
+    )
 
 
 class Graph:
@@ -100,7 +104,9 @@ class Graph:
     def condition(self, before: frozenset[str], leaf: frozenset[str]) -> Expr:
         """What can be checked once the leaf is there, and could not before."""
         after = before | leaf
-        return conjunction(p for p in self.predicates if p.columns <= after and not p.columns <= before and not p.columns <= leaf)
+        return conjunction(
+            p for p in self.predicates if p.columns <= after and not p.columns <= before and not p.columns <= leaf
+        )
 
     def components(self, without: int) -> list[list[int]]:
         """The connected components of the rest of the graph when a leaf is taken out."""
@@ -154,7 +160,11 @@ class Graph:
         sizes = self.sizes
         if sizes is None or len(leaves) == 1:
             return self.order(leaves[0], leaves)[0]
-        starts = leaves if len(leaves) <= FULL else [max(leaves, key=lambda i: sizes.rows(sizes.final(self.memo, self.leaves[i])))]
+        starts = (
+            leaves
+            if len(leaves) <= FULL
+            else [max(leaves, key=lambda i: sizes.rows(sizes.final(self.memo, self.leaves[i])))]
+        )
         return min((self.order(i, leaves) for i in starts), key=lambda found: found[1])[0]
 
     def tree(self, order: Sequence[Any], ref: Any) -> Any:
@@ -170,8 +180,8 @@ class Graph:
     def _part(self, entry: Any, ref: Any) -> tuple[Any, frozenset[str]]:
         if isinstance(entry, int):
             return ref(self.leaves[entry])[:], self.columns[entry]
-        columns = frozenset[str]().union(*(self.columns[i] for i in entry))
-        return self.tree(entry, ref), columns
+        leaves: list[int] = entry
+        return self.tree(leaves, ref), frozenset[str]().union(*(self.columns[i] for i in leaves))
 
 
 def graph_of(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr) -> Graph | None:
@@ -220,4 +230,3 @@ def higher_order_views(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
 
 JOINS = rule_set("joins", (join_orders,))
 HOV = rule_set("HOV", (higher_order_views,))
-

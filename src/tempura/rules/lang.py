@@ -103,28 +103,30 @@ class Definition:
     op: Op
 
 
+def _ends(index: Any) -> tuple[str, str] | None:
+    """The names of a slice's ends; None for `[:]`."""
+    return None if index.start is None else (index.start.name, index.stop.name)
+
+
 class TvrVar(Var):
     """Stands for a TVR; subscripts make terms of it."""
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            start: Any = index.start  # type: ignore[reportUnknownMemberType]
-            stop: Any = index.stop  # type: ignore[reportUnknownMemberType]
-            if start is None and stop is None:
-                return TvrTerm(self)
-            return DeltaTerm(self, start.name, stop.name)
-        return SnapshotTerm(self, index.name)
+        if isinstance(index, TimeVar):
+            return SnapshotTerm(self, index.name)
+        ends = _ends(index)
+        return TvrTerm(self) if ends is None else DeltaTerm(self, *ends)
 
 
 def tvrs(names: str) -> Any:
     """Pattern variables for TVRs."""
-    found = tuple(TvrVar(n) for n in names.split())
+    found = [TvrVar(n) for n in names.split()]
     return found if len(found) > 1 else found[0]
 
 
 def payloads(names: str) -> Any:
     """Pattern variables for payloads."""
-    found = tuple(PayloadVar(n) for n in names.split())
+    found = [PayloadVar(n) for n in names.split()]
     return found if len(found) > 1 else found[0]
 
 
@@ -155,7 +157,8 @@ class _LinkPattern:
     var: Var
 
     def __getitem__(self, index: Any) -> LinkTerm:
-        return LinkTerm(self.link, self.var, None if index.start is None else (index.start.name, index.stop.name))
+        ends = _ends(index)
+        return LinkTerm(self.link, self.var, ends)
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,9 @@ def rule(*pattern: Any, unless: Callable[..., bool] | None = None, priority: flo
         name = body.__name__
         atoms, conditions = _flatten(name, pattern)
         parameters = tuple(inspect.signature(body).parameters)
-        bound = {v.lstrip("*") for a in atoms for v in (a.tvr, *a.inputs)} | {p.name for a in atoms for p in a.payload if isinstance(p, Var)}
+        bound = {v.lstrip("*") for a in atoms for v in (a.tvr, *a.inputs)} | {
+            p.name for a in atoms for p in a.payload if isinstance(p, Var)
+        }
         limits = {(d.start, d.end) for d in pattern if isinstance(d, DeltaTerm)}
         limits |= {d.ends for d in pattern if isinstance(d, LinkTerm) and d.ends}
         if not limits and (ends := tuple(p.time for p in pattern if isinstance(p, SnapshotTerm))):
@@ -271,7 +276,9 @@ def rule(*pattern: Any, unless: Callable[..., bool] | None = None, priority: flo
             bound |= set(next(iter(limits)))
         for needed in (*parameters, *(n for c in conditions for n in c.needs)):
             if needed not in bound:
-                raise RuleError(f"rule {name}: {needed!r} is not bound by the pattern", hint=f"bound are {', '.join(sorted(bound))}")
+                raise RuleError(
+                    f"rule {name}: {needed!r} is not bound by the pattern", hint=f"bound are {', '.join(sorted(bound))}"
+                )
         _check_connected(name, atoms)
         return Rule(
             name=name,
@@ -308,16 +315,15 @@ def _flatten(name: str, pattern: Sequence[Any]) -> tuple[list[Atom], list[Where]
                 atoms.append(Atom("link", term.var.name, inputs=(inner,), link=term.link.name))
                 return inner
             case _:
-                raise RuleError(f"rule {name}: {term!r} cannot be the input of an operator", hint="write L[:] or an operator")
+                raise RuleError(
+                    f"rule {name}: {term!r} cannot be the input of an operator", hint="write L[:] or an operator"
+                )
 
     def definition(out: str, op: Op) -> None:
         position = len(atoms)
         atoms.append(Atom("definition", out, type(op)))
-        if type(op).variadic:
-            (many,) = op.inputs if isinstance(op.inputs, tuple) else (op.inputs,)
-            inputs = ("*" + operand(many),)
-        else:
-            inputs = tuple(operand(i) for i in op.inputs)
+        # Plus(Xs[:]): one name stands for all inputs.
+        inputs = ("*" + operand(op.inputs),) if type(op).variadic else tuple(operand(i) for i in op.inputs)
         atoms[position] = Atom("definition", out, type(op), inputs, op.payload)
 
     for part in pattern:
@@ -338,7 +344,6 @@ def _flatten(name: str, pattern: Sequence[Any]) -> tuple[list[Atom], list[Where]
                 conditions.append(part)
             case _:
                 raise RuleError(f"rule {name}: {part!r} is not a pattern")
-    # A variadic input is written Plus((X[:],)) and stands for all inputs: strip the star where names are compared.
     return atoms, conditions
 
 
@@ -350,7 +355,9 @@ def _check_connected(name: str, atoms: Sequence[Atom]) -> None:
     while left:
         joined = [a for a in left if {a.tvr, *a.inputs, "*" + a.tvr} & reached]
         if not joined:
-            raise RuleError(f"rule {name}: the pattern falls apart: {', '.join(a.tvr for a in left)} is not connected to the rest")
+            raise RuleError(
+                f"rule {name}: the pattern falls apart: {', '.join(a.tvr for a in left)} is not connected to the rest"
+            )
         for a in joined:
             reached |= {a.tvr, *a.inputs}
             left.remove(a)

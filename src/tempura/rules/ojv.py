@@ -67,7 +67,7 @@ def _orphans(Q: TvrRef, side: TvrRef, other: TvrRef, on: Expr, pad: tuple[Output
     """ΔQI: per row of `side`, its partners before (from the view) and after (with ΔQD); none left: padded, first one: no longer."""
     there = presence(side, other, on)
     assert there is not None
-    key = tuple(sorted(min(side.keys, key=lambda k: (len(k), sorted(k)))))
+    key = tuple(min((sorted(k) for k in side.keys), key=lambda k: (len(k), k)))
     delta = QD(Q)[t:u]
     view = touched(Q[t], affected(delta, QD(Q).schema, key), key)
     columns = side.columns
@@ -135,4 +135,3 @@ OJV = rule_set(
         delta_by_view_full_left,
     ),
 )
-

@@ -19,7 +19,8 @@ def affected(delta: Any, schema: Schema, columns: Sequence[str]) -> Project:
     """The values of some columns that a delta speaks of, under the names `key_names` gives."""
     given = {c.name: c for c in schema}
     outputs = tuple(
-        Output(Column(k, given[c].type, given[c].nullable), col(c)) for c, k in zip(columns, key_names(columns), strict=True)
+        Output(Column(k, given[c].type, given[c].nullable), col(c))
+        for c, k in zip(columns, key_names(columns), strict=True)
     )
     return Project(Affected(delta, tuple(columns)), outputs)
 
@@ -57,7 +58,10 @@ def condition(left: Any, right: Any, on: Expr) -> JoinCondition:
 def join_key_outputs(on: JoinCondition, right: Schema) -> tuple[Output, ...]:
     """The right side's join keys as columns `__k0`, `__k1`, …"""
     types = {c.name: c.type for c in right}
-    return tuple(Output(Column(f"__k{i}", types.get(e.right.name or "", "unknown"), e.null_safe), e.right) for i, e in enumerate(on.equi))
+    return tuple(
+        Output(Column(f"__k{i}", types.get(e.right.name or "", "unknown"), e.null_safe), e.right)
+        for i, e in enumerate(on.equi)
+    )
 
 
 def join_key_condition(on: JoinCondition) -> Expr:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from tempura.algebra import Empty, Op, SortKey
 from tempura.schema import fresh
-from tempura.sql import relational, states
+from tempura.sql.lower import relational, states
 from tempura.sql.lower.block import Closed, Relation, sort_term, with_needed_quotes
 from tempura.sql.lower.lowering import LOWERINGS, Lowered, Lowering, cte
 from tempura.sql.lower.weights import rows_of, weighted_block
