@@ -352,7 +352,7 @@ class Implementation:
         left, right = member.inputs
         a, b = self.stats(left), self.stats(right)
         both: tuple[tuple[Side, Stats], ...] = (("right", b), ("left", a))
-        sides = [s for s, stats in both if self.cost.may_broadcast(op, s, stats)]
+        sides: list[Side] = [s for s, stats in both if self.cost.may_broadcast(op, s, stats)]
         if len(sides) == 2:
             sides = sides[1:] if a.bytes < b.bytes else sides[:1]
         for side in sides:
