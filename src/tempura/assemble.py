@@ -26,7 +26,7 @@ from tempura.space import Group, GroupMember, Space
 from tempura.sql.bind import Query
 from tempura.timeline import Interval
 
-PLAIN_METHODS = frozenset({"query", "physical", "joins", "intra", "monotone"})
+PLAIN_METHODS = frozenset({"query", "physical", "joins", "intra", "monotone", "eager"})
 
 
 @dataclass(frozen=True)

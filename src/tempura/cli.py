@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
@@ -41,11 +44,12 @@ def tempura(
     epilog="""\b
 Examples:
   tempura plan examples/sales/job.yaml
-  tempura plan examples/sales/job.yaml --methods IM1,IM2
+  tempura plan examples/sales/job.yaml --methods IM1,IM2 --cost-model unit
+  tempura plan examples/sales/job.yaml --why 'result[t2]'
   tempura plan job.yaml --objective latest-first
   tempura plan job.yaml --objective last-run-at-most:2.5 --json
   tempura plan job.yaml --sql > steps.sql
-  tempura plan job.yaml --why 'summary[t1:t2]'
+  tempura plan job.yaml --trace | less
 """,
 )
 def plan_command(
@@ -61,9 +65,13 @@ def plan_command(
     ] = "spark",
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="Print the SELECT of every step.")] = False,
-    memo: Annotated[bool, typer.Option("--memo", help="Print the memo: all views found and their members.")] = False,
+    memo: Annotated[
+        bool, typer.Option("--memo", help="Print the memo: all TVRs and what the rules said of them.")
+    ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the firings of the rules, in order.")] = False,
-    why: Annotated[str | None, typer.Option(help="Explain how a view came to be known.", metavar="VIEW")] = None,
+    why: Annotated[
+        str | None, typer.Option(help="Print all ways to compute a view, and the one taken.", metavar="VIEW")
+    ] = None,
 ) -> None:
     """Plan a job and explain the plan."""
     asked = [f"--{n}" for n, wanted in zip(SHOWN, (as_json, sql, memo, trace, why is not None), strict=True) if wanted]
@@ -97,7 +105,28 @@ def _fail(message: str, hint: str) -> None:
 def _shown(plan: IncrementalPlan, as_json: bool, sql: bool) -> str:
     if as_json:
         return json.dumps(to_json(plan), indent=2, ensure_ascii=False)
-    return sql_text(plan) if sql else explain(plan)
+    if sql:
+        return sql_text(plan)
+    return coloured(explain(plan)) if _on_terminal() else explain(plan)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+COLOURS = (
+    (re.compile(r"^\S.*$", re.MULTILINE), typer.colors.BRIGHT_WHITE),
+    (re.compile(r"[█▏▎▍▌▋▊▉]+"), typer.colors.CYAN),
+    (re.compile(r"[●○━]+"), typer.colors.GREEN),
+    (re.compile(r"\b(?:IM1|IM2|OJV|HOV|PART)\b(?=[ ,]|$)", re.MULTILINE), typer.colors.YELLOW),
+)
+
+
+def coloured(text: str) -> str:
+    """An explanation for a terminal: headings, bars, states and methods stand out."""
+    for pattern, colour in COLOURS:
+        text = pattern.sub(lambda found, colour=colour: typer.style(found[0], fg=colour), text)
+    return text
 
 
 def sql_text(plan: IncrementalPlan) -> str:

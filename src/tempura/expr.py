@@ -30,7 +30,7 @@ class Expr:
     """The column this expression is, if it is nothing but a column."""
 
     def __new__(cls, tree: Any) -> Expr:
-        text = tree.sql(dialect=DIALECT)
+        text = tree.sql(dialect=DIALECT, comments=False)
         known = cls._interned.get(text)
         if known is None:
             known = super().__new__(cls)

@@ -37,6 +37,7 @@ from tempura.algebra import (
 )
 from tempura.choose.search import Alternative, Graph
 from tempura.estimate import CostModel, Shape, Side, Stats, delta_stats, derive, table_stats
+from tempura.estimate.deltas import CHANGES, Change, derive_change
 from tempura.expr import split_condition
 from tempura.memo.memo import Source
 from tempura.schema import names
@@ -100,7 +101,8 @@ class Implementation:
         if found is not None or group in above:
             return found
         above |= {group}
-        for member, _ in self.space.members(group):
+        found = self._change(self.space.group(group), above)
+        for member, _ in () if found is not None else self.space.members(group):
             if member.op is Read:
                 found = self._base(self.space.group(group))
                 break
@@ -114,6 +116,33 @@ class Implementation:
             found = found if self.exact is None else found.thinned(self.exact(group))
             self._stats[group] = found
         return found
+
+    def _change(self, group: Group, above: frozenset[int]) -> Stats | None:
+        """A delta's statistics by its TVR's definition, whatever ways to compute it are known; None if the definition does not tell."""
+        if group.tvr is None or group.interval is None or group.interval.start < 0:
+            return None
+        start, end = group.interval
+        member = next(iter(self.space.memo.tvr(group.tvr).definitions))
+        if member.op not in CHANGES:
+            return None
+        before, after = self._view(group.tvr, -1, start, above), self._view(group.tvr, -1, end, above)
+        inputs: list[Change] = []
+        for i in member.inputs:
+            old, new = self._view(i, -1, start, above), self._view(i, -1, end, above)
+            tables = self.space.memo.tvr(i).tables
+            changes = self.space.ticks.seen(tables, start) < self.space.ticks.seen(tables, end)
+            delta = self._view(i, start, end, above) if changes else None
+            if old is None or new is None or (changes and delta is None):
+                return None
+            inputs.append(Change(self.space.memo.tvr(i).schema, old, new, delta))
+        if before is None or after is None or all(i.delta is None for i in inputs):
+            return None
+        return derive_change(member.op.build(member.inputs, member.payload), inputs, before, after)
+
+    def _view(self, tvr: int, start: int, end: int, above: frozenset[int]) -> Stats | None:
+        """The statistics of a view, if the plan space has it."""
+        found = self.space.known(tvr, start, end)
+        return None if found is None else self._derive(found, above)
 
     def _base(self, group: Group) -> Stats:
         space = self.space
@@ -173,8 +202,16 @@ class Implementation:
     def _may_keep(self, group: int, place: Property) -> bool:
         """A copy of a base table is only worth keeping if it is distributed; what is not deterministic must be computed when it is due."""
         own = self.space.group(group)
-        if own.empty or (own.tvr is not None and self.space.memo.tvr(own.tvr).volatile):
+        if own.empty:
             return False
+        if own.tvr is not None:
+            record = self.space.memo.tvr(own.tvr)
+            # Pieces of states are as many ways as there are to cut them: only those that one operator makes have a definition.
+            loose = (
+                not record.additive and self.is_delta(group) and next(iter(record.definitions)).op is not AggregateState
+            )
+            if record.volatile or loose:
+                return False
         return self.cost.holds or place is not None or not any(m.op is Read for m in own.members)
 
     def node(self, group: int, place: Property) -> int:

@@ -57,6 +57,8 @@ class Explored:
     space: Space
     exploration: Exploration
     required: list[tuple[int, int]]
+    seconds: float
+    """The time until the rules had nothing more to say."""
 
     @property
     def names(self) -> Names:
@@ -64,7 +66,8 @@ class Explored:
 
 
 def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Explored:
-    """Bind the queries and find all that the rules can say of them."""
+    """Bind the queries, find all that the rules can say of them, and lay it out over the timeline."""
+    started = time.perf_counter()
     ticks = job.catalog.ticks(job.timeline)
     delivering = [i for i, p in enumerate(job.timeline.points) if p.deliver]
     over = intervals(ticks, delivering, settings.guided)
@@ -75,9 +78,10 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
     queries = {name: bind(text, job.catalog, name) for name, text in job.queries.items()}
     roots = {name: memo.insert(normalize(query.root)) for name, query in queries.items()}
     exploration = explorer.run()
+    seconds = time.perf_counter() - started
     space = Space(memo, ticks, job.timeline, job.catalog, over, settings.guided)
     required = [(space.require(roots[q], i), i) for i in delivering for q in job.timeline.points[i].deliver]
-    return Explored(job, queries, roots, memo, space, exploration, required)
+    return Explored(job, queries, roots, memo, space, exploration, required, seconds)
 
 
 def objective_of(job: Job) -> Objective:
@@ -122,12 +126,11 @@ def plan(
     exact = None if data is None else Evaluation(explored.space, data).size
     implementation = Implementation(explored.space, model, exact)
     graph = implementation.graph(explored.required, [p.price for p in job.timeline.points])
-    laid_out = time.perf_counter()
     choice = decide(graph, objective_of(job), job.state_budget, chosen, forced=job.policy == "incremental")
     done = time.perf_counter()
     planning = Planning(
-        explore_seconds=laid_out - started,
-        share_seconds=done - laid_out,
+        explore_seconds=explored.seconds,
+        share_seconds=done - started - explored.seconds,
         groups=len(explored.space.all_groups()),
         tvrs=sum(1 for _ in explored.memo.tvrs()),
         facts=explored.memo.facts,

@@ -127,7 +127,9 @@ class Planning:
     """How much work planning was."""
 
     explore_seconds: float = 0.0
+    """Binding, and until the rules had nothing more to say."""
     share_seconds: float = 0.0
+    """Laying that out over the timeline, pricing it, searching, and choosing the states to keep."""
     groups: int = 0
     tvrs: int = 0
     facts: int = 0

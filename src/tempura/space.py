@@ -50,15 +50,19 @@ class Group:
         self.empty = False
 
 
+FEW = 4
+"""Up to this many points, deltas may jump over points at which nothing is done."""
+
+
 def intervals(ticks: Ticks, delivering: Iterable[int], guided: bool) -> tuple[Interval, ...]:
-    """The intervals over which deltas are considered: steps, single ticks, and jumps to where results are due.
+    """The intervals over which deltas are considered: steps, single ticks, and with few points jumps to where results are due.
 
     Guided exploration (GE) merges a snapshot only with the delta that follows it, so longer deltas are only worth having as jumps over points
     at which nothing is done. Without it every pair of points is an interval.
     """
     ends = ticks.last_of_point
     found = [*ticks.steps]
-    targets = range(len(ends)) if not guided else sorted(set(delivering))
+    targets = range(len(ends)) if not guided else sorted(set(delivering)) if len(ends) <= FEW else ()
     found += [Interval(ends[i], ends[j]) for j in targets for i in range(j) if ends[i] < ends[j]]
     found += [Interval(i - 1, i) for i in range(1, len(ticks.ticks))]
     return tuple(dict.fromkeys(found))
@@ -90,6 +94,7 @@ class Space:
         self._pending: list[int] = []
         self._ending: dict[tuple[frozenset[str], int], tuple[Interval, ...]] = {}
         self._members: dict[int, list[tuple[GroupMember, Source]]] = {}
+        self._available: dict[int, int] = {}
 
     # Asking.
 
@@ -120,7 +125,25 @@ class Space:
         """The first point at which the group can be computed."""
         if group.interval is not None:
             return self.ticks.point_of(group.interval.end)
-        return max((self.available(self.group(i)) for m, _ in self.members(group.id) for i in m.inputs), default=0)
+        found = self._available.get(group.id)
+        if found is None:
+            inputs = (i for m, _ in self.members(group.id)[:1] for i in m.inputs)
+            found = self._available[group.id] = max((self.available(self.group(i)) for i in inputs), default=0)
+        return found
+
+    def known(self, tvr: int, start: int, end: int) -> int | None:
+        """The group of Q[u] (start -1) or Q[t:u], if something needs it."""
+        record = self.memo.tvr(tvr)
+        seen = self.ticks.seen(record.tables, end)
+        if start < 0:
+            found = self._views.get((record.id, -1, seen))
+            return None if found is None else self.find(found)
+        first = self.ticks.seen(record.tables, start)
+        before = self._views.get((record.id, -1, first))
+        if record.additive and before is not None and self.group(before).empty:
+            first = -1
+        found = self._views.get((record.id, first, seen))
+        return None if found is None else self.find(found)
 
     # Building.
 
@@ -240,8 +263,14 @@ class Space:
         return tvr
 
     def _sums(self, group: int, tvr: int, interval: Interval) -> None:
-        """A delta is the sum of the deltas of its parts: of its ticks, and without GE of any two intervals that make it up."""
-        tables = self.memo.tvr(tvr).tables
+        """A delta is the sum of the deltas of its parts: of its ticks, and without GE of any two intervals that make it up.
+
+        Not so the delta of a state, which has one row a group: added up, a group of two parts would have two.
+        """
+        record = self.memo.tvr(tvr)
+        tables = record.tables
+        if not record.additive:
+            return
         cuts = [t for t in range(interval.start + 1, interval.end + 1) if self.ticks.ticks[t].tables & tables]
         if len(cuts) < 2:
             return

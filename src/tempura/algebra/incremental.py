@@ -89,7 +89,10 @@ class AggregateState(Op):
 
 
 class MergeState(Op):
-    """+γ: states of the same groups added up, part by part; groups whose `__n` becomes 0 are dropped."""
+    """+γ: states of the same groups, whole or in pieces, added up part by part; groups whose `__n` becomes 0 are dropped.
+
+    A piece counts as often as its weight says, so pieces may be joined, repeated and taken back before they are merged; not so their `m` parts.
+    """
 
     inputs_: Rels
     by: tuple[str, ...]

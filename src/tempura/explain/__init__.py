@@ -1,5 +1,5 @@
 """Telling people what a plan does, what it costs, and why it is so and not otherwise."""
 
-from tempura.explain.text import explain, to_json
+from tempura.explain.text import explain, number, size, to_json
 
-__all__ = ["explain", "to_json"]
+__all__ = ["explain", "number", "size", "to_json"]

@@ -9,6 +9,7 @@ from tempura.explore import Exploration
 from tempura.memo.memo import Memo, Tvr
 from tempura.memo.show import Names
 from tempura.plans import Reason
+from tempura.rules.deltas import state
 from tempura.rules.joins import block
 from tempura.space import Space
 
@@ -59,17 +60,31 @@ def reasons(
         if not _written(record) or not memo.spans_of(record.id):
             continue
         for method in methods:
-            key = (record.id, method)
-            if key in used:
+            keys = [(tvr, method) for tvr in _parts(memo, record)]
+            if any(key in used for key in keys):
                 continue
-            if key in declined:
-                why = "; ".join(declined[key])
-            elif key in offered:
+            told = dict.fromkeys(why for key in keys for why in declined.get(key, ()))
+            if any(key in offered for key in keys):
                 why = DEARER
+            elif told:
+                why = "; ".join(told)
             else:
                 why = _inapplicable(memo, record, method)
-            found.append(Reason(names.tvr(record.id), method, why))
+            found.append(Reason(_operator(record, names), method, why))
     return tuple(found)
+
+
+def _parts(memo: Memo, record: Tvr) -> list[int]:
+    """The operator and, where it is an aggregate, the state from which it may be made."""
+    kept = record.links.get(state.name)
+    return [record.id] if kept is None else [record.id, memo.find(kept)]
+
+
+def _operator(record: Tvr, names: Names) -> str:
+    """Its kind and its name: a projection has the name of what it projects."""
+    written = next(m for m, source in record.definitions.items() if source.rule == "query" and m.op is not Scan)
+    kind, name = written.op.__name__, names.tvr(record.id)
+    return name if name.startswith(kind) else f"{kind} {name}"
 
 
 def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:

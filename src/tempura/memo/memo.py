@@ -25,6 +25,7 @@ from tempura.algebra import (
     Empty,
     Expand,
     Filter,
+    FinalState,
     InnerJoin,
     LeftOuterJoin,
     MergeState,
@@ -85,7 +86,8 @@ class Tvr:
     keys: Keys
     tables: frozenset[str]
     additive: bool
-    """Whether its deltas are bags that Plus adds up (the multiplicity perspective) or states that MergeState merges (the attribute one)."""
+    """Whether its deltas are bags that Plus adds up (the multiplicity perspective) or pieces of states that MergeState merges (the
+    attribute one): so are those of whatever is made of states, until FinalState."""
     volatile: str | None
     definitions: dict[Member, Source] = field(default_factory=dict[Member, Source])
     uses: dict[tuple[int, Member], None] = field(default_factory=dict[tuple[int, Member], None])
@@ -310,7 +312,8 @@ class Memo:
             schema=op.columns_from(schemas),
             keys=op.keys_from([i.keys for i in inputs], schemas),
             tables=tables,
-            additive=member.op not in (AggregateState, MergeState),
+            additive=member.op is FinalState
+            or (member.op not in (AggregateState, MergeState) and all(i.additive for i in inputs)),
             volatile=own or next((i.volatile for i in inputs if i.volatile), None),
         )
         self._tvrs.append(record)

@@ -242,10 +242,26 @@ def _states(given: Bag, schema: Schema, by: Sequence[str]) -> Iterator[tuple[Row
         yield key(row), dict(zip(names(schema), row, strict=True))
 
 
+def _pieces(given: Bag, schema: Schema, by: Sequence[str]) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Pieces of states to be merged: one that counts several times, or negatively, has its sums multiplied."""
+    key = _columns(schema, by)
+    for row, weight in given.items():
+        state = dict(zip(names(schema), row, strict=True))
+        for c, value in state.items():
+            if c not in by and value is not None and weight != 1:
+                if not c.startswith("__m_"):
+                    state[c] = value * weight
+                elif weight < 0:
+                    raise TempuraError(
+                        f"the state {row} is taken back", hint="a least or greatest value cannot be taken back"
+                    )
+        yield key(row), state
+
+
 def _merge_state(op: MergeState, inputs: Sequence[Bag], schemas: Sequence[Schema]) -> Bag:
     groups: dict[Row, list[dict[str, Any]]] = {}
     for given, schema in zip(inputs, schemas, strict=True):
-        for key, state in _states(given, schema, op.by):
+        for key, state in _pieces(given, schema, op.by):
             groups.setdefault(key, []).append(state)
     found: Bag = {}
     for key, states in groups.items():

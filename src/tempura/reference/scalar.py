@@ -310,4 +310,6 @@ _STRICT: dict[type[Any], Callable[..., Value]] = {
     exp.Month: date_part("month"),
     exp.Day: date_part("day"),
     exp.Sign: sign,
+    exp.BitwiseAnd: operator.and_,
+    exp.BitwiseRightShift: operator.rshift,
 }

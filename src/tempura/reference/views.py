@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from operator import add
 from typing import Any
 
-from tempura.algebra import AggregateState, Minus, Op, Read, Scan
-from tempura.algebra.incremental import part_column
-from tempura.memo.memo import Source
+from tempura.algebra import AggregateCall, AggregateState, Minus, Op, Read, Scan
+from tempura.algebra.incremental import ROWS, part_column
+from tempura.errors import TempuraError
+from tempura.memo.memo import Member, Source, Term, ViewRef
 from tempura.reference.interpreter import Bag, apply
 from tempura.schema import Schema, names
 from tempura.space import Group, GroupMember, Space
+from tempura.timeline import Interval
 
 History = Mapping[str, Sequence[Bag]]
 """For each table, its rows at each point."""
@@ -56,10 +58,10 @@ class Evaluation:
         if record.additive:
             return minus(self.snapshot(tvr, end), self.snapshot(tvr, start))
         member = next(iter(record.definitions))
-        if member.op is AggregateState:
+        if member.op is AggregateState and memo.tvr(member.inputs[0]).additive:
             below = self.view(member.inputs[0], start, end)
             return _apply(member.op, member.payload, [below], [memo.tvr(member.inputs[0]).schema], record.schema)
-        return _merged([self.view(i, start, end) for i in member.inputs], member.payload, record.schema)
+        return minus(self.snapshot(tvr, end), self.snapshot(tvr, start))
 
     def value(self, group: int) -> Bag:
         """A group's value: a view's by definition, a term's by its first member."""
@@ -100,13 +102,67 @@ class Evaluation:
                     found.append((group, member, source, want, got))
         return found
 
+    def first_wrong(self) -> Source | None:
+        """Who first said something that is not so, of what rules said and before groups were unified by it; None if nobody did."""
+        memo, space = self.space.memo, self.space
+        for record in memo.tvrs():
+            for member, source in record.definitions.items():
+                ends = {space.ticks.seen(record.tables, tick) for tick in range(len(space.ticks.ticks))}
+                if member.op is not Scan and any(
+                    self._denies(record.id, -1, end, member, Interval(-1, end)) for end in ends
+                ):
+                    return source
+            for interval in space.over:
+                start, end = (space.ticks.seen(record.tables, tick) for tick in interval)
+                span = memo.spans.signature(record.tables, interval)
+                if span is None:
+                    continue
+                for begin, said in ((start, record.deltas.get(span, {})), (-1, record.news.get(span, {}))):
+                    for term, source in said.items():
+                        if self._denies(record.id, begin, end, term, interval):
+                            return source
+        return None
+
+    def _denies(self, tvr: int, start: int, end: int, said: Member | Term | ViewRef, over: Interval) -> bool:
+        """Whether a view is not what it is said to be, or what is said cannot be computed."""
+        record = self.space.memo.tvr(tvr)
+        try:
+            want = self.view(tvr, start, end)
+            if isinstance(said, Member):
+                schemas = [self.space.memo.tvr(i).schema for i in said.inputs]
+                got = _apply(
+                    said.op, said.payload, [self.snapshot(i, end) for i in said.inputs], schemas, record.schema
+                )
+            else:
+                got, given = self._term(said, over)
+                got = _reordered(got, given, record.schema)
+        except TempuraError:
+            return True
+        want, got = (self._merged(tvr, start, record.schema, bag) for bag in (want, got))
+        return got != want
+
+    def _term(self, term: Term | ViewRef, interval: Interval) -> tuple[Bag, Schema]:
+        """A term over an interval as it was said, and its columns."""
+        if isinstance(term, ViewRef):
+            start = interval.start if term.kind == "delta" else -1
+            tick = interval.start if term.kind == "old" else interval.end
+            return self.view(term.tvr, start, tick), self.space.memo.tvr(term.tvr).schema
+        inputs, schemas = zip(*(self._term(i, interval) for i in term.inputs), strict=True)
+        given = term.op.build(range(len(inputs)), term.payload).columns_from(schemas)
+        return _apply(term.op, term.payload, inputs, schemas, given), given
+
     def _comparable(self, group: Group, bag: Bag) -> Bag:
-        """Deltas of states may be given in pieces: they are compared merged."""
-        memo = self.space.memo
-        if group.tvr is None or memo.tvr(group.tvr).additive or group.interval is None or group.interval.start < 0:
+        if group.tvr is None or group.interval is None:
             return bag
-        first = next(iter(memo.tvr(group.tvr).definitions))
-        return _merged([bag], first.payload, group.schema)
+        return self._merged(group.tvr, group.interval.start, group.schema, bag)
+
+    def _merged(self, tvr: int, start: int, schema: Schema, bag: Bag) -> Bag:
+        """Deltas of states may be given in pieces: they are compared merged."""
+        record = self.space.memo.tvr(tvr)
+        if record.additive or start < 0:
+            return bag
+        first = next(iter(record.definitions))
+        return merged(bag, schema, first.payload[1] if first.op is AggregateState else ())
 
 
 def _apply(
@@ -129,19 +185,18 @@ def _reordered(bag: Bag, schema: Schema, wanted: Schema) -> Bag:
     return {tuple(row[i] for i in at): n for row, n in bag.items()}
 
 
-def _merged(bags: Sequence[Bag], payload: tuple[Any, ...], schema: Schema) -> Bag:
-    """States of the same groups added up; groups in which every part is zero say nothing."""
-    by, calls = payload[0], payload[1]
+def merged(bag: Bag, schema: Schema, calls: Sequence[AggregateCall] = ()) -> Bag:
+    """Pieces of states added up per group; groups in which every part is zero say nothing."""
     extremes = {part_column(c, "m"): min if c.function in ("min", "bool_and") else max for c in calls}
-    join = [extremes.get(c.name, add) for c in schema[len(by) :]]
+    is_part = [c.name == ROWS or c.name.startswith(("__c_", "__s_", "__q_", "__m_")) for c in schema]
+    join = [extremes.get(c.name, add) for c, p in zip(schema, is_part, strict=True) if p]
     total: dict[tuple[Any, ...], list[Any]] = {}
-    for bag in bags:
-        for row, weight in bag.items():
-            parts = total.setdefault(row[: len(by)], [None] * len(join))
-            for i, value in enumerate(row[len(by) :]):
-                if value is not None:
-                    value = value * weight if join[i] is add else value
-                    parts[i] = value if parts[i] is None else join[i](parts[i], value)
+    for row, weight in bag.items():
+        parts = total.setdefault(tuple(v for v, p in zip(row, is_part, strict=True) if not p), [None] * len(join))
+        for i, value in enumerate(v for v, p in zip(row, is_part, strict=True) if p):
+            if value is not None:
+                value = value * weight if join[i] is add else value
+                parts[i] = value if parts[i] is None else join[i](parts[i], value)
     return {(*group, *(p or 0 for p in parts)): 1 for group, parts in total.items() if any(parts)}
 
 

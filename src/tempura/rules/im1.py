@@ -132,11 +132,14 @@ def delta_left_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u:
 
 
 def _candidates(L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time) -> SemiJoin:
-    """The rows of L' that share a key with a row of ΔR: no other row can gain or lose its partners."""
+    """The rows of L' that share a key with a row of ΔR: no other row can gain or lose its partners.
+
+    The keys are those of the rows of ΔR, not the change of the keys: where (1, a) goes and (1, b) comes, the keys stay as they were.
+    """
     split = condition(L, R, on)
-    outputs = join_key_outputs(split, R.schema)
-    keys = Project(R[t:u], outputs)
-    return SemiJoin(L[u], Affected(keys, tuple(o.name for o in outputs)), join_key_condition(split))
+    read = frozenset[str]().union(*(e.right.columns for e in split.equi))
+    rows = Affected(R[t:u], tuple(c for c in R.columns if c in read))
+    return SemiJoin(L[u], Project(rows, join_key_outputs(split, R.schema)), join_key_condition(split))
 
 
 @rule(Q[:] == SemiJoin(L[:], R[:], on), L[t:u], R[t:u], where(by_row))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tempura.errors import JobError
 from tempura.rules.deltas import INTRA, INTRA_UNPRUNED, MERGE, MONOTONE
+from tempura.rules.eager import EAGER
 from tempura.rules.im1 import IM1
 from tempura.rules.im2 import IM2
 from tempura.rules.joins import HOV, JOINS
@@ -39,4 +40,4 @@ def rules(chosen: RuleSet, *, pruned: bool = True) -> RuleSet:
     if not chosen.rules:
         return JOINS
     inside = INTRA if pruned else INTRA_UNPRUNED
-    return JOINS | MONOTONE | (inside if IM1 in chosen.parts else MERGE) | chosen
+    return JOINS | MONOTONE | EAGER | (inside if IM1 in chosen.parts else MERGE) | chosen

@@ -7,17 +7,20 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from tempura.algebra import Affected, AggregateState, FinalState, MergeState, Op
-from tempura.algebra.incremental import ROWS
+from tempura.algebra.incremental import ROWS, parts
 from tempura.errors import PlanError
 from tempura.schema import Column, names
 from tempura.sql.lower.aggregates import final, merged, state_parts
-from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, render
+from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, product, render
 from tempura.sql.lower.lowering import Lowering, Writer
-from tempura.sql.lower.weights import as_count, differs_from_zero, total
+from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, total
 
 
 def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
     block = lowering.groupable(lowering.relation(op.inputs[0]), op.by)
+    if block.weight is not None and any("m" in (parts(c) or ()) for c in op.calls):
+        # The least value must not be one that another row takes back.
+        block = lowering.opened(consolidated(lowering, block), "net")
     known: dict[str, Column] = {c.name: c for c in op.inputs[0].schema}
     keys = {c: block.columns[c] for c in op.by}
     rows: Sql = exp.Count(this=exp.Star(), big_int=True)
@@ -32,9 +35,9 @@ def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
 def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
     queries: list[exp.Query] = []
     for i in op.inputs:
-        block = _state(lowering, i)
+        block = lowering.reopened(lowering.relation(i), "state")
         # The states may have been written with their columns in any order.
-        queries.append(render(block, {c: block.columns[c] for c in names(op.schema)}))
+        queries.append(render(block, {c: _weighed(block, c, op.by) for c in names(op.schema)}))
     query = queries[0]
     for other in queries[1:]:
         query = exp.Union(this=query, expression=other, distinct=False)
@@ -45,6 +48,13 @@ def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
     for aggregate in op.calls:
         outputs |= merged(aggregate, lambda name: block.columns[name].copy(), lowering.dialect)
     return Closed(render(block, outputs, group=keys.values(), having=differs_from_zero(rows)), tuple(outputs), False)
+
+
+def _weighed(block: Block, column: str, by: tuple[str, ...]) -> Sql:
+    """A column of a state; a part of a piece that counts several times, or negatively, is multiplied."""
+    if block.weight is None or column in by:
+        return block.columns[column]
+    return product(block.columns[column], block.weight)
 
 
 def lower_final_state(lowering: Lowering, op: FinalState) -> Relation:
