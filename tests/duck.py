@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +11,10 @@ import duckdb
 import sqlglot
 
 from tempura.algebra import Op, Read, Scan
+from tempura.algebra.physical import delta_name, snapshot_name
+from tempura.catalog import Catalog
 from tempura.reference import Bag, bag
+from tempura.reference.views import minus
 from tempura.schema import UNKNOWN, WEIGHT, Schema
 from tempura.sql.lower import lower, to_sql
 
@@ -56,6 +59,19 @@ def register_all(connection: duckdb.DuckDBPyConnection, tree: Op, tables: Mappin
             register(connection, op.name, op.columns, tables[op.name], op.weighted)
         elif isinstance(op, Scan):
             register(connection, op.table, op.columns, tables[op.table])
+
+
+def register_history(
+    connection: duckdb.DuckDBPyConnection, catalog: Catalog, points: Sequence[str], history: Mapping[str, Sequence[Bag]]
+) -> None:
+    """Makes tables of every table at every point, and of its change between any two, under the names that plans read."""
+    for table in catalog.values():
+        rows = history[table.name]
+        for i, point in enumerate(points):
+            register(connection, snapshot_name(table.name, point), table.columns, rows[i])
+            for j in range(i):
+                change = minus(rows[i], rows[j])
+                register(connection, delta_name(table.name, points[j], point), table.columns, change, table.can_retract)
 
 
 def bag_of(connection: duckdb.DuckDBPyConnection, sql: str, columns: Iterable[str]) -> Bag:

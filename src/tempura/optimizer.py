@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def plan(
     model = cost_model(cost)
     started = time.perf_counter()
     explored = explore(job, chosen, settings)
-    if job.policy == "strict":
+    if job.policy == "strict" and chosen.rules:
         _refuse_recomputing(explored)
     exact = None if data is None else Evaluation(explored.space, data).size
     implementation = Implementation(explored.space, model, exact)
@@ -175,15 +176,19 @@ class Baselines(Mapping[str, float]):
         if name not in self._names:
             raise KeyError(name)
         if name not in self._known:
-            alone = plan(
-                self._job,
-                self._parts[name],
-                cost=self._model,
-                settings=self._settings,
-                baselines=False,
-                data=self._data,
-            )
-            self._known[name] = alone.cost.total
+            try:
+                alone = plan(
+                    self._job,
+                    self._parts[name],
+                    cost=self._model,
+                    settings=self._settings,
+                    baselines=False,
+                    data=self._data,
+                )
+                self._known[name] = alone.cost.total
+            except PlanError:
+                # Without the other methods nothing does what was asked.
+                self._known[name] = math.inf
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tempura.choose.derivation import work_of
-from tempura.choose.search import Alternative, Graph, Objective
+from tempura.choose.search import Alternative, Graph, LastRunAtMost, Objective, Weighted
 from tempura.choose.share import Choice, choose
 from tempura.rules.lang import RuleSet
 
@@ -24,12 +24,14 @@ def decide(graph: Graph, objective: Objective, budget: float | None, methods: Ru
     """The best choice on the graph, starting also from what recomputing and what avoiding it would keep."""
     if not methods.rules:
         return choose(graph, objective, budget)
-    eager = choose(averse(graph), objective, budget)
+    # The limit on the last run holds for the choice, not for the extremes it starts from.
+    towards = Weighted() if isinstance(objective, LastRunAtMost) and not forced else objective
+    eager = choose(averse(graph), towards, budget)
     if forced:
         work = work_of(graph, eager.derivations)
         priced = [p * w for p, w in zip(graph.prices, work, strict=True)]
         return replace(eager, total=objective.total(graph, work), by_point=priced, work_by_point=work)
-    batch = choose(restricted(graph, RECOMPUTED), objective, budget)
+    batch = choose(restricted(graph, RECOMPUTED), towards, budget)
     choice = choose(graph, objective, budget, seeds=[batch.seed, eager.seed])
     return replace(choice, counters=choice.counters + eager.counters + batch.counters)
 

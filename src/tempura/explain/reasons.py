@@ -8,6 +8,7 @@ from tempura.algebra import Aggregate, FullOuterJoin, InnerJoin, LeftOuterJoin, 
 from tempura.explore import Exploration
 from tempura.memo.memo import Memo, Tvr
 from tempura.memo.show import Names
+from tempura.memo.spans import Span
 from tempura.plans import Reason
 from tempura.rules.deltas import state
 from tempura.rules.joins import block
@@ -18,17 +19,22 @@ DEARER = "it applies, but was dearer than what was chosen"
 
 
 def recomputed(memo: Memo) -> dict[int, str]:
-    """The operators of the query whose changes are only known by recomputing them, with the reason where there is one."""
+    """The operators of the query whose changes are only known by recomputing them, with the reason."""
     found: dict[int, str] = {}
     for record in memo.tvrs():
-        if not _written(record) or not memo.spans_of(record.id):
-            continue
-        for members in (record.deltas.get(s, {}) for s in memo.spans_of(record.id)):
-            if all(source.rule.startswith("minus_snapshots") for source in members.values()) and not record.news:
-                found[record.id] = (
-                    record.volatile and f"non-deterministic expression {record.volatile}"
-                ) or "no method has a delta rule for it"
+        if _written(record) and any(not _maintained(record, span) for span in memo.spans_of(record.id)):
+            found[record.id] = volatile(record) or "no method has a delta rule for it"
     return found
+
+
+def volatile(record: Tvr) -> str:
+    return f"non-deterministic expression {record.volatile}" if record.volatile else ""
+
+
+def _maintained(record: Tvr, span: Span) -> bool:
+    """Whether some rule does better over a span than to compute the operator again and compare."""
+    said = (*record.deltas.get(span, {}).values(), *record.news.get(span, {}).values())
+    return any(not s.rule.startswith("minus_snapshots") and s.rule != "plus_delta" for s in said)
 
 
 def _written(record: Tvr) -> bool:
@@ -91,7 +97,7 @@ def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:
     """What a method lacks here, where no rule of its came far enough to say."""
     op = next(iter(record.definitions)).op
     if record.volatile:
-        return f"non-deterministic expression {record.volatile}"
+        return volatile(record)
     match method:
         case "IM1":
             return SHARED

@@ -105,7 +105,9 @@ def _headline(plan: IncrementalPlan) -> str:
     if full is None or not math.isfinite(full) or full <= 0:
         return text
     saved = 1 - plan.cost.total / full
-    return f"{text}, {_percent(saved)} less than recomputing" if saved >= 5e-4 else f"{text}, the same as recomputing"
+    if abs(saved) < 5e-4:
+        return f"{text}, the same as recomputing"
+    return f"{text}, {_percent(abs(saved))} {'less' if saved > 0 else 'more'} than recomputing"
 
 
 def _percent(share: float) -> str:

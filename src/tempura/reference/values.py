@@ -186,6 +186,14 @@ def sign(value: Value) -> float:
     return float((value > 0) - (value < 0))
 
 
+def bit_and(left: Value, right: Value) -> int:
+    return int(left) & int(right)
+
+
+def shifted_right(value: Value, bits: Value) -> int:
+    return int(value) >> int(bits)
+
+
 def later(day: Value, days: Value) -> date | None:
     found = to_date(day)
     return None if found is None else found + timedelta(days=int(days))

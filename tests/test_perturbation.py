@@ -1,0 +1,202 @@
+"""Other costs and other rules give other plans and the same answers; a delta, nothing, and the delta taken back give +V, 0, -V."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+
+from tempura.algebra import Op
+from tempura.catalog import Catalog, Table
+from tempura.estimate import CostModel, Shape, SparkCost, Stats
+from tempura.job import Job
+from tempura.optimizer import explore, plan
+from tempura.plans import IncrementalPlan
+from tempura.reference import Bag
+from tempura.reference.views import Evaluation, History, minus
+from tempura.rules.lang import RuleSet
+from tempura.rules.methods import ALL
+from tempura.schema import Column
+from tempura.testing import check_explored, random_history
+from tempura.timeline import MAIN, Point, Timeline
+from tests.duck import register_history
+from tests.duckrun import execute
+from tests.random_queries import Case, cases
+from tests.running_example import JOB, ROWS
+
+POINTS = ("t1", "t2", "t3")
+SEEDS = range(8)
+
+
+class Perturbed(SparkCost):
+    """The Spark model with every price multiplied by a random factor between a hundredth and a hundred, the same one for the same question."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.seed = seed
+
+    def _factor(self, *asked: object) -> float:
+        return 100.0 ** random.Random(zlib.crc32(repr((self.seed, asked)).encode())).uniform(-1, 1)
+
+    def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = Shape()) -> float:  # noqa: B008
+        return super().work(op, inputs, output, shape) * self._factor(op.show(), [round(s.rows, 3) for s in inputs])
+
+    def exchange(self, stats: Stats) -> float:
+        return super().exchange(stats) * self._factor("exchange", round(stats.rows, 3))
+
+    def save(self, stats: Stats, partitioned: bool) -> float:
+        return super().save(stats, partitioned) * self._factor("save")
+
+    def load(self, stats: Stats) -> float:
+        return super().load(stats) * self._factor("load")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A job and the rows of its tables at each point."""
+
+    job: Job
+    history: History
+
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with duckdb.connect() as connection:
+            register_history(connection, self.job.catalog, [p.name for p in self.job.timeline.points], self.history)
+            yield connection
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    return tuple(Column(*c.split(" ")) for c in text.split(", "))
+
+
+def sales() -> Example:
+    """The running example."""
+    history: dict[str, list[Bag]] = {}
+    for table, rows in ROWS.items():
+        first = {row: 1 for row in rows["t1"]}
+        history[table] = [first, first | {row: 1 for row in rows["t2"]}]
+    return Example(Job.load(JOB), history)
+
+
+def small(query: str) -> Example:
+    """Orders with a key and lines without; both retract, and the result is due at the last two of three points."""
+    retracts = {"t2": 0.3, "t3": 0.3}
+    catalog = Catalog(
+        Table("orders", columns("id int, c string, p int"), ("id",), {"t1": 4, "t2": 3, "t3": 3}, retracts),
+        Table("lines", columns("o int, x int"), (), {"t1": 5, "t2": 3, "t3": 3}, retracts),
+        Table("names", columns("c string, n int"), (), {"t1": 3}),
+    )
+    timeline = Timeline((Point("t1", 0.3), Point("t2", 0.3, (MAIN,)), Point("t3", 1.0, (MAIN,))))
+    made = random.Random(5)
+    history = {t.name: random_history(t, 3, made, rows=8) for t in catalog.values()}
+    return Example(Job(query=query, catalog=catalog, timeline=timeline), history)
+
+
+EXAMPLES = {
+    "sales": sales(),
+    "outer": small(
+        "SELECT c, count(*) AS n, sum(CASE WHEN x IS NULL THEN p ELSE x END) AS g, max(x) AS m "
+        "FROM orders LEFT JOIN lines ON id = o GROUP BY c"
+    ),
+    "chain": small(
+        "SELECT n, sum(p * x) AS g FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c GROUP BY n "
+        "UNION ALL SELECT id, p FROM orders WHERE NOT EXISTS (SELECT 1 FROM lines WHERE o = id)"
+    ),
+}
+
+
+def text(made: IncrementalPlan) -> str:
+    return "\n".join(f"{run.point} {step.name}: {step.sql}" for run in made.runs for step in run.steps)
+
+
+def check(example: Example, connection: duckdb.DuckDBPyConnection, rules: RuleSet, cost: str | CostModel) -> str:
+    made = plan(example.job, rules, cost=cost, baselines=False)
+    report = execute(made, connection, example.job.queries)
+    assert report.right, f"{report}\n{text(made)}"
+    assert report.results == sum(len(p.deliver) for p in example.job.timeline.points)
+    return text(made)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_other_costs_other_plans_same_answers(name: str):
+    example = EXAMPLES[name]
+    with example.connection() as connection:
+        plans = {check(example, connection, ALL, Perturbed(seed)) for seed in SEEDS}
+    assert len(plans) > 2
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_fewer_rules_other_plans_same_answers(name: str):
+    example = EXAMPLES[name]
+    with example.connection() as connection:
+        plans = {check(example, connection, some_rules(seed), Perturbed(seed)) for seed in SEEDS}
+    assert len(plans) > 2
+
+
+def some_rules(seed: int) -> RuleSet:
+    """About half of the rules of every method."""
+    made = random.Random(seed)
+    parts = [RuleSet(part.name, tuple(r for r in part.rules if made.random() < 0.5)) for part in ALL.parts]
+    return RuleSet("some", tuple(r for part in parts for r in part.rules), tuple(parts))
+
+
+@given(cases(depth=2))
+@settings(max_examples=30)
+def test_random_queries_give_the_batch_result(case: Case):
+    """Planned with random costs, executed on DuckDB, every result and every state is right."""
+    timeline = Timeline((Point("t1", 0.2), Point("t2", 0.5, (MAIN,)), Point("t3", 1.0, (MAIN,))))
+    seed = zlib.crc32(case.query.encode())
+    made = random.Random(seed)
+    history = {t.name: random_history(t, 3, made) for t in case.tables.values()}
+    example = Example(Job(query=case.query, catalog=case.tables, timeline=timeline), history)
+    with example.connection() as connection:
+        check(example, connection, ALL, Perturbed(seed))
+
+
+CHANGING: dict[str, float] = {"t1": 3, "t2": 2, "t3": 1, "t4": 1}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT c, sum(p) AS g, count(*) AS n FROM orders LEFT JOIN lines ON id = o GROUP BY c",
+        "SELECT id, c, x FROM orders FULL JOIN lines ON id = o",
+        "SELECT DISTINCT c FROM orders WHERE id NOT IN (SELECT o FROM lines)",
+        "SELECT c, min(p) AS m, count(DISTINCT p) AS d FROM orders GROUP BY c",
+        "SELECT c, p, rank() OVER (PARTITION BY c ORDER BY p) AS r FROM orders",
+        "SELECT id FROM orders EXCEPT ALL SELECT o FROM lines",
+    ],
+)
+def test_there_and_back(query: str):
+    """Rows come at t2, nothing at t3, and the same rows go at t4."""
+    retracts = {p: 0.3 for p in CHANGING if p != "t1"}
+    catalog = Catalog(
+        Table("orders", columns("id int, c string, p int"), ("id",), CHANGING, retracts),
+        Table("lines", columns("o int, x int"), (), CHANGING, retracts),
+    )
+    base: dict[str, Bag] = {
+        "orders": {(1, "a", 5): 1, (2, "b", 7): 1, (3, None, None): 1},
+        "lines": {(1, 2): 2, (9, 1): 1, (3, 3): 1},
+    }
+    change: dict[str, Bag] = {
+        "orders": {(4, "a", 1): 1, (5, "c", None): 1},
+        "lines": {(2, 4): 1, (1, 2): 1, (4, 0): 1, (None, 1): 1},
+    }
+    grown = {t: minus(base[t], {row: -n for row, n in change[t].items()}) for t in base}
+    history = {t: [base[t], grown[t], grown[t], base[t]] for t in base}
+    timeline = Timeline(tuple(Point(p, 1.0, (MAIN,)) for p in CHANGING))
+    example = Example(Job(query=query, catalog=catalog, timeline=timeline), history)
+    explored = explore(example.job)
+    check_explored(explored, history)
+    evaluation, ends = Evaluation(explored.space, history), explored.space.ticks.last_of_point
+    came, stayed, went = (evaluation.view(explored.roots[MAIN], ends[i], ends[i + 1]) for i in range(3))
+    assert came and not stayed and went == {row: -n for row, n in came.items()}
+    with example.connection() as connection:
+        check(example, connection, ALL, "spark")
+        check(example, connection, ALL, Perturbed(1))
