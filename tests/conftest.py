@@ -20,3 +20,7 @@ def sales_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB with the rows of the running example."""
     with running_example.connect() as connection:
         yield connection
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write what there is into goldens and pages")

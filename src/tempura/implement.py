@@ -15,14 +15,11 @@ from tempura.algebra import (
     Affected,
     Aggregate,
     AggregateState,
-    AntiJoin,
-    Empty,
     Expand,
     Filter,
     FinalState,
     FullOuterJoin,
     InnerJoin,
-    LeftOuterJoin,
     MergeState,
     Minus,
     Op,
@@ -30,26 +27,27 @@ from tempura.algebra import (
     Project,
     Read,
     Replicate,
-    Scan,
-    SemiJoin,
     TopK,
     Window,
 )
+from tempura.algebra.joins import JOINS
 from tempura.choose.search import Alternative, Graph
-from tempura.estimate import CostModel, Shape, Side, Stats, delta_stats, derive, table_stats
-from tempura.estimate.deltas import CHANGES, Change, derive_change
+from tempura.estimate import CostModel, Shape, Side, Stats
+from tempura.estimate.knowledge import Knowledge
 from tempura.expr import split_condition
 from tempura.memo.memo import Source
 from tempura.schema import names
-from tempura.space import Group, GroupMember, Space
+from tempura.space import GroupMember, Space
 
-Property = tuple[str, ...] | None
+Place = tuple[str, ...] | None
+"""How rows lie: by the values of some columns, or anyhow."""
+
 EPSILON = 1e-12
 """Work that even a free operator has, so that a derivation never goes in a circle."""
 
-JOINS = (InnerJoin, LeftOuterJoin, FullOuterJoin, SemiJoin, AntiJoin)
 RECOMPUTING = (*JOINS, Aggregate, AggregateState, Window, TopK)
 """The operators that are worth avoiding; the others are carried out in passing."""
+
 TINY = 4e6
 """A side below this many bytes is broadcast without looking at anything else."""
 
@@ -60,12 +58,25 @@ class Choice(NamedTuple):
     kind: Literal["operator", "exchange", "scan"]
     op: Op | None
     source: Source
-    broadcast: str | None = None
+    broadcast: Side | None = None
     recomputes: bool = False
     """Whether it computes a later snapshot from snapshots alone."""
 
 
 EXCHANGE = Choice("exchange", None, Source("exchange", "physical"))
+
+
+class Member(NamedTuple):
+    """A member of a group with all that pricing it needs, the same for every property of its output."""
+
+    kind: type[Op]
+    op: Any
+    inputs: tuple[int, ...]
+    source: Source
+    stats: list[Stats]
+    output: Stats
+    shape: Shape
+    recomputes: bool
 
 
 class Implementation:
@@ -74,100 +85,22 @@ class Implementation:
     def __init__(self, space: Space, cost: CostModel, exact: Callable[[int], float] | None = None):
         self.space = space
         self.cost = cost
-        self.exact = exact
-        """The true number of tuples of a group, where the data are known."""
-        self._written = self._as_written()
-        self.nodes: list[tuple[int, Property]] = []
+        self.knowledge = Knowledge(space, exact)
+        self.nodes: list[tuple[int, Place]] = []
         self.alternatives: list[list[Alternative]] = []
-        self._ids: dict[tuple[int, Property], int] = {}
-        self._stats: dict[int, Stats] = {}
-        self._deltas: dict[int, bool] = {}
+        self._ids: dict[tuple[int, Place], int] = {}
         self._pending: list[int] = []
-        self.costings = 0
-
-    # What is known of groups.
+        self._members: dict[int, list[Member]] = {}
+        self._columns: dict[int, frozenset[str]] = {}
 
     def stats(self, group: int) -> Stats:
-        """The group's estimated statistics, derived once, by the first of its members that does not lead back to it."""
-        group = self.space.find(group)
-        found = self._stats.get(group)
+        return self.knowledge.stats(group)
+
+    def columns(self, group: int) -> frozenset[str]:
+        found = self._columns.get(group)
         if found is None:
-            found = self._derive(group, frozenset())
-            assert found is not None, "a group is derived only from itself"
+            found = self._columns[group] = frozenset(names(self.space.group(group).schema))
         return found
-
-    def _derive(self, group: int, above: frozenset[int]) -> Stats | None:
-        found = self._stats.get(group)
-        if found is not None or group in above:
-            return found
-        above |= {group}
-        found = self._change(self.space.group(group), above)
-        for member, _ in () if found is not None else self.space.members(group):
-            if member.op is Read:
-                found = self._base(self.space.group(group))
-                break
-            inputs = [self._derive(i, above) for i in member.inputs]
-            known = [i for i in inputs if i is not None]
-            if len(known) == len(inputs):
-                schemas = [self.space.group(i).schema for i in member.inputs]
-                found = derive(member.op.build(member.inputs, member.payload), known, schemas)
-                break
-        if found is not None:
-            found = found if self.exact is None else found.thinned(self.exact(group))
-            self._stats[group] = found
-        return found
-
-    def _change(self, group: Group, above: frozenset[int]) -> Stats | None:
-        """A delta's statistics by its TVR's definition, whatever ways to compute it are known; None if the definition does not tell."""
-        if group.tvr is None or group.interval is None or group.interval.start < 0:
-            return None
-        start, end = group.interval
-        member = next(iter(self.space.memo.tvr(group.tvr).definitions))
-        if member.op not in CHANGES:
-            return None
-        before, after = self._view(group.tvr, -1, start, above), self._view(group.tvr, -1, end, above)
-        inputs: list[Change] = []
-        for i in member.inputs:
-            old, new = self._view(i, -1, start, above), self._view(i, -1, end, above)
-            tables = self.space.memo.tvr(i).tables
-            changes = self.space.ticks.seen(tables, start) < self.space.ticks.seen(tables, end)
-            delta = self._view(i, start, end, above) if changes else None
-            if old is None or new is None or (changes and delta is None):
-                return None
-            inputs.append(Change(self.space.memo.tvr(i).schema, old, new, delta))
-        if before is None or after is None or all(i.delta is None for i in inputs):
-            return None
-        return derive_change(member.op.build(member.inputs, member.payload), inputs, before, after)
-
-    def _view(self, tvr: int, start: int, end: int, above: frozenset[int]) -> Stats | None:
-        """The statistics of a view, if the plan space has it."""
-        found = self.space.known(tvr, start, end)
-        return None if found is None else self._derive(found, above)
-
-    def _base(self, group: Group) -> Stats:
-        space = self.space
-        assert group.tvr is not None and group.interval is not None
-        scan = next(m for m in space.memo.tvr(group.tvr).definitions if m.op is Scan)
-        table = space.catalog[scan.payload[0]]
-        start, end = group.interval
-        if start < 0:
-            return table_stats(table, space.timeline, space.ticks.point_of(end), space.catalog)
-        return delta_stats(table, space.timeline, space.ticks.point_of(start), space.ticks.point_of(end), space.catalog)
-
-    def is_delta(self, group: int) -> bool:
-        """Whether the group is a delta or a term of one."""
-        found = self._deltas.get(group)
-        if found is None:
-            own = self.space.group(group)
-            if own.interval is not None:
-                found = own.interval.start >= 0
-            else:
-                self._deltas[group] = False
-                found = any(self.is_delta(i) for m, _ in self.space.members(group)[:1] for i in m.inputs)
-            self._deltas[group] = found
-        return found
-
-    # The graph.
 
     def graph(
         self, required: Sequence[tuple[int, int]], prices: Sequence[float], existing: Sequence[int] = ()
@@ -199,7 +132,7 @@ class Implementation:
             groups=self._complements(),
         )
 
-    def _may_keep(self, group: int, place: Property) -> bool:
+    def _may_keep(self, group: int, place: Place) -> bool:
         """A copy of a base table is only worth keeping if it is distributed; what is not deterministic must be computed when it is due."""
         own = self.space.group(group)
         if own.empty:
@@ -208,14 +141,16 @@ class Implementation:
             record = self.space.memo.tvr(own.tvr)
             # Pieces of states are as many ways as there are to cut them: only those that one operator makes have a definition.
             loose = (
-                not record.additive and self.is_delta(group) and next(iter(record.definitions)).op is not AggregateState
+                not record.additive
+                and self.knowledge.is_delta(group)
+                and next(iter(record.definitions)).op is not AggregateState
             )
             if record.volatile or loose:
                 return False
         return self.cost.holds or place is not None or not any(m.op is Read for m in own.members)
 
-    def node(self, group: int, place: Property) -> int:
-        key = (self.space.find(group), place)
+    def node(self, group: int, place: Place) -> int:
+        key = (group, place)
         found = self._ids.get(key)
         if found is None:
             found = self._ids[key] = len(self.nodes)
@@ -228,201 +163,136 @@ class Implementation:
         group, place = self.nodes[node]
         found = self.alternatives[node]
         if place is not None:
-            found.append(
-                Alternative(self.cost.exchange(self.stats(group)) + EPSILON, (self.node(group, None),), EXCHANGE)
-            )
-        output = self.stats(group)
-        for member, source in self.space.members(group):
-            op = member.op.build(member.inputs, member.payload)
-            self._implement(found, op, member, source, output, place)
+            moved = self.cost.exchange(self.stats(group))
+            found.append(Alternative(moved + EPSILON, (self.node(group, None),), EXCHANGE))
+        for member in self._prepared(group):
+            IMPLEMENTATIONS.get(member.kind, Implementation.anyhow)(self, found, member, place)
+
+    def _prepared(self, group: int) -> list[Member]:
+        found = self._members.get(group)
+        if found is None:
+            output = self.stats(group)
+            found = self._members[group] = [self._prepare(m, s, output) for m, s in self.space.members(group)]
+        return found
+
+    def _prepare(self, member: GroupMember, source: Source, output: Stats) -> Member:
+        new = self.knowledge.new_inputs(member) if self.cost.holds else None
+        again = issubclass(member.op, RECOMPUTING) and not any(self.knowledge.is_delta(i) for i in member.inputs)
+        stats = [self.stats(i) for i in member.inputs]
+        op = member.op.build(member.inputs, member.payload)
+        return Member(member.op, op, member.inputs, source, stats, output, Shape(new=new), again)
 
     def _add(
         self,
         found: list[Alternative],
-        op: Op,
-        source: Source,
+        member: Member,
         work: float,
         inputs: Sequence[int],
-        broadcast: str | None = None,
+        broadcast: Side | None = None,
     ) -> None:
-        self.costings += 1
-        again = isinstance(op, RECOMPUTING) and not any(self.is_delta(self.nodes[i][0]) for i in inputs)
-        found.append(Alternative(work + EPSILON, tuple(inputs), Choice("operator", op, source, broadcast, again)))
+        choice = Choice("operator", member.op, member.source, broadcast, member.recomputes)
+        found.append(Alternative(work + EPSILON, tuple(inputs), choice))
 
-    def _implement(
-        self, found: list[Alternative], op: Op, member: GroupMember, source: Source, output: Stats, place: Property
-    ) -> None:
-        """Add the ways to carry out an operator so that its output has the property."""
-        inputs = [self.stats(i) for i in member.inputs]
-        shape = Shape(new=self._new(member) or None)
-        match op:
-            case Read():
-                if place is None:
-                    found.append(Alternative(self.cost.scan(output) + EPSILON, (), Choice("scan", op, source)))
-            case Project():
-                self._project(found, op, source, output, place, member, shape)
-            case Filter() | Expand() | Replicate() | FinalState() | Plus() | Minus():
-                keeps = (
-                    place is None
-                    or isinstance(op, (Filter, Replicate, FinalState, Plus, Minus))
-                    or not set(place) & set(op.columns)
-                )
-                if keeps and (
-                    place is None or all(set(place) <= set(names(self.space.group(i).schema)) for i in member.inputs)
-                ):
-                    work = self.cost.work(op, inputs, output, shape)
-                    self._add(found, op, source, work, [self.node(i, place) for i in member.inputs])
-            case Aggregate() | AggregateState() | MergeState() | Affected():
-                self._group(found, op, source, output, place, member, shape)
-            case Window():
-                if place is None or place == _place(op.partition):
-                    self._window(found, op, source, output, member, shape)
-            case InnerJoin() | LeftOuterJoin() | FullOuterJoin() | SemiJoin() | AntiJoin():
-                self._join(found, op, source, output, place, member, shape)
-            case Empty():
-                self._add(found, op, source, 0.0, ())
-            case _:
-                if place is None:
-                    work = self.cost.work(op, inputs, output, shape)
-                    self._add(found, op, source, work, [self.node(i, None) for i in member.inputs])
+    def _work(self, member: Member) -> float:
+        return self.cost.work(member.op, member.stats, member.output, member.shape)
 
-    def _as_written(self) -> frozenset[tuple[Any, ...]]:
-        """The conditions of the joins and the lists of the aggregates that stand in the query as bound."""
-        written = (m for t in self.space.memo.tvrs() for m, source in t.definitions.items() if source.rule == "query")
-        return frozenset(m.payload for m in written if issubclass(m.op, (*JOINS, Aggregate)))
+    # The ways to carry out an operator so that its output lies as wanted.
 
-    def _new(self, member: GroupMember) -> tuple[bool, ...]:
-        """Which inputs bring tuples that are new to an operator of the query: derived deltas, or all that is derived where there is no delta.
+    def anyhow(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """Wherever the inputs are, and nothing is known of where the output will be."""
+        if place is None:
+            self._add(found, member, self._work(member), [self.node(i, None) for i in member.inputs])
 
-        Base tuples are counted where they are read. An operator that the query does not have, such as a look-up of flipped keys, counts nothing.
-        """
-        if not self.cost.holds:
-            return ()
-        if member.op is Minus:
-            return tuple(not self.is_delta(i) for i in member.inputs)
-        if member.payload not in self._written:
-            return tuple(False for _ in member.inputs)
-        deltas = tuple(self.is_delta(i) for i in member.inputs)
-        return tuple(
-            (delta or not any(deltas)) and self._counts(i, member)
-            for i, delta in zip(member.inputs, deltas, strict=True)
-        )
+    def read(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """A base table is scanned."""
+        if place is None:
+            found.append(
+                Alternative(self.cost.scan(member.output) + EPSILON, (), Choice("scan", member.op, member.source))
+            )
 
-    def _counts(self, group: int, member: GroupMember) -> bool:
-        return issubclass(member.op, (Aggregate, AggregateState)) or not self._is_base(group)
+    def in_passing(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """Operators that leave rows where they are."""
+        if place is not None:
+            changed = frozenset(member.op.columns) if isinstance(member.op, Expand) else frozenset[str]()
+            if changed & set(place) or not all(set(place) <= self.columns(i) for i in member.inputs):
+                return
+        self._add(found, member, self._work(member), [self.node(i, place) for i in member.inputs])
 
-    def _is_base(self, group: int) -> bool:
-        """Whether the group is rows of one base table, filtered or projected."""
-        members = self.space.members(group)
-        if not members:
-            return False
-        first = members[0][0]
-        return first.op is Read or (first.op in (Filter, Project, Plus) and all(self._is_base(i) for i in first.inputs))
-
-    def _project(
-        self,
-        found: list[Alternative],
-        op: Project,
-        source: Source,
-        output: Stats,
-        place: Property,
-        member: GroupMember,
-        shape: Shape,
-    ) -> None:
+    def project(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """Rows stay where they are; of a base table only the columns that are needed are read."""
+        op: Project = member.op
         (below,) = member.inputs
         read = next((m for m, _ in self.space.members(below) if m.op is Read), None)
         if read is not None and place is None and all(o.expr.name for o in op.outputs):
-            # A columnar file is read by column: what is not needed is not read.
             tree = op.over([read.op.build((), read.payload)])
-            self.costings += 1
-            found.append(Alternative(self.cost.scan(output) + EPSILON, (), Choice("scan", tree, source)))
+            found.append(Alternative(self.cost.scan(member.output) + EPSILON, (), Choice("scan", tree, member.source)))
             return
         if place is not None:
             came_from = {o.name: o.expr.name for o in op.outputs}
-            origin = tuple(came_from.get(c) for c in place)
+            origin = [came_from.get(c) for c in place]
             if any(c is None for c in origin):
                 return
-            place = _place([c for c in origin if c is not None])
-        work = self.cost.work(op, [self.stats(below)], output, shape)
-        self._add(found, op, source, work, [self.node(below, place)])
+            place = tuple(c for c in origin if c is not None)
+        self._add(found, member, self._work(member), [self.node(below, place)])
 
-    def _group(
-        self,
-        found: list[Alternative],
-        op: Any,
-        source: Source,
-        output: Stats,
-        place: Property,
-        member: GroupMember,
-        shape: Shape,
-    ) -> None:
-        by = op.columns if isinstance(op, Affected) else op.by
-        if place is not None and place != _place(by):
+    def group(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """Aggregates ship what each core has aggregated, or find their groups together."""
+        by = tuple(sorted(member.op.columns if isinstance(member.op, Affected) else member.op.by))
+        if place is not None and place != by:
             return
-        inputs = [self.stats(i) for i in member.inputs]
-        work = self.cost.work(op, inputs, output, shape)
-        shipped = self.cost.exchange(self.cost.shipped(op, inputs, output))
-        self._add(found, op, source, work + shipped, [self.node(i, None) for i in member.inputs])
-        if by and sum(i.bytes for i in inputs) > TINY:
-            self._add(found, op, source, work, [self.node(i, _place(by)) for i in member.inputs])
+        work = self._work(member)
+        shipped = self.cost.exchange(self.cost.shipped(member.op, member.stats, member.output))
+        self._add(found, member, work + shipped, [self.node(i, None) for i in member.inputs])
+        if by and sum(s.bytes for s in member.stats) > TINY:
+            self._add(found, member, work, [self.node(i, by) for i in member.inputs])
 
-    def _window(
-        self, found: list[Alternative], op: Window, source: Source, output: Stats, member: GroupMember, shape: Shape
-    ) -> None:
-        (below,) = member.inputs
-        stats = self.stats(below)
-        work = self.cost.work(op, [stats], output, shape)
-        self._add(found, op, source, work + self.cost.exchange(stats), [self.node(below, None)])
-        if op.partition and stats.bytes > TINY:
-            self._add(found, op, source, work, [self.node(below, _place(op.partition))])
+    def window(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """Windows have their partitions brought together, or find them so."""
+        by = tuple(sorted(member.op.partition))
+        if place is not None and place != by:
+            return
+        work = self._work(member)
+        self._add(found, member, work + self.cost.exchange(member.stats[0]), [self.node(member.inputs[0], None)])
+        if by and member.stats[0].bytes > TINY:
+            self._add(found, member, work, [self.node(member.inputs[0], by)])
 
-    def _join(
-        self,
-        found: list[Alternative],
-        op: Any,
-        source: Source,
-        output: Stats,
-        place: Property,
-        member: GroupMember,
-        shape: Shape,
-    ) -> None:
+    def join(self, found: list[Alternative], member: Member, place: Place) -> None:
+        """Joins have a copy of a small side everywhere, or find both sides together by their keys."""
         left, right = member.inputs
-        a, b = self.stats(left), self.stats(right)
-        both: tuple[tuple[Side, Stats], ...] = (("right", b), ("left", a))
-        sides: list[Side] = [s for s, stats in both if self.cost.may_broadcast(op, s, stats)]
-        if len(sides) == 2:
-            sides = sides[1:] if a.bytes < b.bytes else sides[:1]
-        for side in sides:
-            small = a if side == "left" else b
-            if place is not None and (side == "left" or not set(place) <= set(names(self.space.group(left).schema))):
-                continue
-            work = self.cost.work(op, [a, b], output, Shape(side, shape.new)) + self.cost.broadcast(small)
-            self._add(
-                found,
-                op,
-                source,
-                work,
-                [self.node(left, place if side == "right" else None), self.node(right, None)],
-                side,
-            )
-            if small.bytes < TINY:
-                return
-        equi = split_condition(op.on, names(self.space.group(left).schema), names(self.space.group(right).schema)).equi
-        work = self.cost.work(op, [a, b], output, shape)
-        keys = [(e.left.name, e.right.name) for e in equi]
-        if not keys or any(x is None or y is None for x, y in keys):
-            if place is None:
-                moved = self.cost.exchange(a) + self.cost.exchange(b) if equi else self.cost.broadcast(b)
-                self._add(found, op, source, work + moved, [self.node(left, None), self.node(right, None)])
+        if self._broadcast(found, member, place):
             return
-        pairs = sorted((x, y) for x, y in keys if x is not None and y is not None)
+        equi = split_condition(member.op.on, self.columns(left), self.columns(right)).equi
+        pairs = sorted((e.left.name, e.right.name) for e in equi if e.left.name and e.right.name)
+        if not pairs or len(pairs) < len(equi):
+            if place is None:
+                a, b = member.stats
+                moved = self.cost.exchange(a) + self.cost.exchange(b) if equi else self.cost.broadcast(b)
+                self._add(found, member, self._work(member) + moved, [self.node(left, None), self.node(right, None)])
+            return
         by_left, by_right = tuple(x for x, _ in pairs), tuple(y for _, y in pairs)
-        if (
-            place is None
-            or (place == by_left and not isinstance(op, FullOuterJoin))
-            or (place == by_right and isinstance(op, InnerJoin))
-        ):
-            self._add(found, op, source, work, [self.node(left, by_left), self.node(right, by_right)])
+        lies = {None, by_left} if not isinstance(member.op, FullOuterJoin) else {None}
+        if place in lies or (place == by_right and isinstance(member.op, InnerJoin)):
+            self._add(found, member, self._work(member), [self.node(left, by_left), self.node(right, by_right)])
+
+    def _broadcast(self, found: list[Alternative], member: Member, place: Place) -> bool:
+        """Add a join with a copy of its smaller side everywhere; whether that side is so small that nothing else is worth a look."""
+        left, right = member.inputs
+        a, b = member.stats
+        both: tuple[tuple[Side, Stats], ...] = (("right", b), ("left", a))
+        sides: list[Side] = [s for s, stats in both if self.cost.may_broadcast(member.op, s, stats)]
+        if not sides:
+            return False
+        side = sides[0] if len(sides) == 1 or b.bytes <= a.bytes else sides[1]
+        small, large = (a, right) if side == "left" else (b, left)
+        if place is None or set(place) <= self.columns(large):
+            shape = Shape(side, member.shape.new)
+            work = self.cost.work(member.op, [a, b], member.output, shape) + self.cost.broadcast(small)
+            inputs = [
+                self.node(left, place if side == "right" else None),
+                self.node(right, place if side == "left" else None),
+            ]
+            self._add(found, member, work, inputs, side)
+        return small.bytes < TINY
 
     def _complements(self) -> list[tuple[int, ...]]:
         """For each way to compute a delta, the earlier snapshots it needs: they may only pay together."""
@@ -453,5 +323,12 @@ class Implementation:
                 needed.add(own.id)
 
 
-def _place(columns: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted(columns))
+IMPLEMENTATIONS: dict[type[Op], Callable[[Implementation, list[Alternative], Member, Place], None]] = {
+    Read: Implementation.read,
+    Project: Implementation.project,
+    Window: Implementation.window,
+    **dict.fromkeys((Filter, Expand, Replicate, FinalState, Plus, Minus), Implementation.in_passing),
+    **dict.fromkeys((Aggregate, AggregateState, MergeState, Affected), Implementation.group),
+    **dict.fromkeys(JOINS, Implementation.join),
+}
+"""How an operator is carried out; one that is not here is carried out wherever its inputs are."""

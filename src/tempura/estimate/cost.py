@@ -35,6 +35,7 @@ from tempura.algebra import (
     Values,
     Window,
 )
+from tempura.algebra.joins import JOINS
 from tempura.errors import PlanError
 from tempura.estimate.column import sample_distinct
 from tempura.estimate.joins import is_keyed
@@ -117,7 +118,6 @@ class CostModel(Protocol):
         ...
 
 
-_JOINS = (InnerJoin, LeftOuterJoin, FullOuterJoin, SemiJoin, AntiJoin)
 _GROUPINGS = (Aggregate, AggregateState)
 
 _BROADCAST: dict[type[Op], tuple[Side, ...]] = {
@@ -203,7 +203,7 @@ class UnitCost:
     holds = True
 
     def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
-        if not isinstance(op, (*_JOINS, *_GROUPINGS, Minus)):
+        if not isinstance(op, (*JOINS, *_GROUPINGS, Minus)):
             return 0.0
         new = [True] * len(inputs) if shape.new is None else shape.new
         return sum(i.rows for i, fresh in zip(inputs, new, strict=True) if fresh)

@@ -15,9 +15,12 @@ from tempura.algebra import (
     Affected,
     Aggregate,
     AggregateState,
+    AntiJoin,
     Expand,
     Filter,
+    FullOuterJoin,
     InnerJoin,
+    LeftOuterJoin,
     MergeState,
     Op,
     Output,
@@ -29,8 +32,8 @@ from tempura.algebra import (
 )
 from tempura.estimate.relation import Stats
 from tempura.estimate.stats import derive
-from tempura.expr import col, same_columns
-from tempura.schema import Column, Schema
+from tempura.expr import TRUE, Expr, col, same_columns, split_condition
+from tempura.schema import Column, Schema, names
 
 
 class Change(NamedTuple):
@@ -103,8 +106,57 @@ def _touched(x: Stats, delta: Stats, by: Sequence[str], schema: Schema) -> Stats
     return derive(match, [x, found], [schema, keys])
 
 
+def _one_sided(op: SemiJoin | AntiJoin, inputs: Sequence[Change], before: Stats, after: Stats) -> Stats | None:
+    """ΔL ⋉ R, and the rows of L' for which there is a match now and was none, or the reverse."""
+    left, right = inputs
+    terms: list[Stats] = []
+    if left.delta is not None:
+        terms.append(derive(op, [left.delta, right.before], [left.schema, right.schema]))
+    if right.delta is not None:
+        terms.append(_flipped(op.on, left, right, right.delta, 1 if isinstance(op, SemiJoin) else -1))
+    return terms[0] if len(terms) == 1 else derive(Plus((op, op)), terms, [])
+
+
+def _outer_join(
+    op: LeftOuterJoin | FullOuterJoin, inputs: Sequence[Change], before: Stats, after: Stats
+) -> Stats | None:
+    """ΔL ⟕ R + L' ⋈ ΔR, and the padded rows that come and go; of ⟗ those of the right side too."""
+    left, right = inputs
+    schemas = [left.schema, right.schema]
+    full = isinstance(op, FullOuterJoin)
+    terms: list[Stats] = []
+    if left.delta is not None:
+        terms.append(derive(LeftOuterJoin(op.left, op.right, op.on), [left.delta, right.before], schemas))
+        if full:
+            flips = _flipped(op.on, right, left, left.delta, -1)
+            terms.append(after.thinned(flips.rows, flips.net))
+    if right.delta is not None:
+        joined = derive(InnerJoin(op.left, op.right, op.on), [left.after, right.delta], schemas)
+        flips = _flipped(op.on, left, right, right.delta, -1)
+        terms += [joined, after.thinned(flips.rows, flips.net)]
+        if full and joined.rows < right.delta.rows:
+            terms.append(after.thinned(right.delta.rows - joined.rows))
+    return terms[0] if len(terms) == 1 else derive(Plus((op,) * len(terms)), terms, [])
+
+
+def _flipped(on: Expr, left: Change, right: Change, delta: Stats, sign: int) -> Stats:
+    """The rows of the left side that gain (by the sign, lose) their first match or lose their last, while the right side changes."""
+    condition = split_condition(on, names(left.schema), names(right.schema))
+    by = tuple(dict.fromkeys(e.right.name for e in condition.equi if e.right.name is not None))
+    keys, net = delta, delta.net
+    if by and len(by) == len(condition.equi) and condition.residual == TRUE:
+        distinct = Aggregate(None, by, ())  # type: ignore[arg-type]
+        whole = derive(distinct, [right.after], [right.schema])
+        keys = _aggregate(distinct, [right], whole, whole) or delta
+        net = keys.net
+    rows = derive(SemiJoin(None, None, on), [left.after, keys], [left.schema, right.schema]).rows  # type: ignore[arg-type]
+    return left.after.thinned(rows, sign * rows * (net / keys.rows if keys.rows > 0 else 0.0))
+
+
 CHANGES: dict[type[Op], Callable[[Any, Sequence[Change], Stats, Stats], Stats | None]] = {
     **dict.fromkeys((Filter, Project, Expand, Replicate, Plus, AggregateState), _linear),
+    **dict.fromkeys((SemiJoin, AntiJoin), _one_sided),
+    **dict.fromkeys((LeftOuterJoin, FullOuterJoin), _outer_join),
     InnerJoin: _inner_join,
     Aggregate: _aggregate,
     Window: _window,
