@@ -1,7 +1,7 @@
 """What the pages say is what happens: their code is run, and what it prints is compared with what they show.
 
 A page is read from top to bottom. A `python` block is run, in one namespace for the whole page, and what it prints is the `text` block that follows it,
-if one does. In a `console` block each line after `$ ` is run as a command, and the lines below it are its output. Other blocks are only looked at.
+if one does. In a `console` block each line after `$ ` is run as a command (`tempura`, perhaps with `| head`), and the lines below it are its output. Other blocks are only looked at.
 `pytest tests/test_docs.py --rewrite` puts the real output into the pages; read the difference before you commit it.
 """
 
@@ -23,6 +23,7 @@ import tempura
 from examples.extending.unmet import UNMET
 from tempura.cli import app
 from tempura.rules.deltas import INTRA, MONOTONE
+from tempura.rules.eager import EAGER
 from tempura.rules.joins import JOINS
 from tempura.rules.lang import RuleSet
 from tempura.rules.methods import METHODS
@@ -67,10 +68,11 @@ def shown(block: str) -> str:
     for line in block.splitlines():
         if not line.startswith("$ "):
             continue
-        program, *arguments = shlex.split(line[2:], comments=True)
+        command, _, filter_ = line[2:].partition(" | head -")
+        program, *arguments = shlex.split(command)
         assert program == "tempura", f"{line}: only the command tempura is run"
-        result = CliRunner().invoke(app, arguments)
-        found += [line, *stable(result.output).rstrip("\n").splitlines()]
+        output = stable(CliRunner().invoke(app, arguments).output).rstrip("\n").splitlines()
+        found += [line, *(output[: int(filter_)] if filter_ else output)]
     return "\n".join(found) + "\n"
 
 
@@ -133,17 +135,35 @@ def test_paths_and_targets_of_make_exist(name: str):
     assert set(re.findall(r"`make ([a-z-]+)", page)) <= targets
 
 
+@pytest.mark.parametrize("name", ALL_PAGES)
+def test_tables_are_where_pages_say(name: str):
+    """Where a page says `NAME` in `path`, the file defines it."""
+    page = (ROOT / name).read_text()
+    for table, path in re.findall(r"`([A-Z_]+)` in `(src/[\w./]+)`", page):
+        assert re.search(rf"^{table}\b.* = ", (ROOT / path).read_text(), re.MULTILINE), f"{table} in {path}"
+
+
 def test_the_job_in_the_readme_is_the_example():
     job = next(b.text for b in blocks((ROOT / "README.md").read_text()) if b.language == "yaml")
     assert job == (ROOT / "examples/sales/job.yaml").read_text()
 
 
-@pytest.mark.parametrize("part", [*METHODS.values(), MONOTONE, INTRA, JOINS], ids=lambda part: part.name)
+@pytest.mark.parametrize("part", [*METHODS.values(), MONOTONE, INTRA, EAGER, JOINS], ids=lambda part: part.name)
 def test_every_rule_and_its_law_are_listed(part: RuleSet):
     """docs/methods.md has a line for each rule, with its law as the rule itself states it."""
     page = (ROOT / "docs/methods.md").read_text()
     for rule in part.rules:
         assert f"{rule.name:34} {rule.law.splitlines()[0]}" in page
+
+
+def test_reasons_are_quoted_as_they_are_given():
+    """What docs/methods.md has in italics is a reason that the planner gives, or the beginning of one."""
+    page = (ROOT / "docs/methods.md").read_text()
+    given = "".join(p.read_text() for p in (ROOT / "src/tempura").rglob("*.py"))
+    quoted = re.findall(r"(?<![*\w])\*([^*\n]+)\*(?!\*)", page)
+    assert len(quoted) > 10
+    for reason in quoted:
+        assert reason.removesuffix("…").strip() in given, reason
 
 
 # The method that docs/extending.md builds.
@@ -159,12 +179,12 @@ def test_the_page_shows_the_file_of_the_example_method():
 
 
 def tables(key: tuple[str, ...] = ("o_id",), retracts: float = 0.0) -> tempura.Catalog:
-    job = tempura.Job.load(ROOT / "examples/sales/daily.yaml")
+    """The tables of the running example over three points; returns with a key, unless told otherwise."""
+    given = tempura.Job.load(ROOT / "examples/sales/job.yaml").catalog
     arrives = {"t1": 4.0, "t2": 3.0, "t3": 3.0}
-    sales, returns = job.catalog["sales"], job.catalog["returns"]
     return tempura.Catalog(
-        tempura.Table("sales", sales.columns, sales.key, arrives),
-        tempura.Table("returns", returns.columns, key, arrives, {"t2": retracts, "t3": retracts}),
+        tempura.Table("sales", given["sales"].columns, ("o_id",), arrives),
+        tempura.Table("returns", given["returns"].columns, key, arrives, {"t2": retracts, "t3": retracts}),
     )
 
 
@@ -189,6 +209,13 @@ def test_the_example_method_says_where_it_cannot_be_used(catalog: tempura.Catalo
     plan = tempura.plan(tempura.Job(query=SQL, catalog=catalog, timeline=timeline), UNMET, baselines=False)
     told = {r.reason for r in plan.reasons if r.operator.startswith("LeftOuterJoin") and r.method == "UNMET"}
     assert any(reason in r for r in told)
+
+
+def test_the_example_method_pays():
+    job = tempura.Job.load(ROOT / "examples/extending/job.yaml")
+    without, beside = (tempura.plan(job, m, baselines=False) for m in (tempura.ALL, tempura.ALL | UNMET))
+    assert beside.cost.total < 0.95 * without.cost.total
+    assert "UNMET" in {m for run in beside.runs for step in run.steps for m in step.methods}
 
 
 def test_without_its_conditions_the_example_method_is_caught(monkeypatch: pytest.MonkeyPatch):

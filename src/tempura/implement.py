@@ -133,20 +133,18 @@ class Implementation:
         )
 
     def _may_keep(self, group: int, place: Place) -> bool:
-        """A copy of a base table is only worth keeping if it is distributed; what is not deterministic must be computed when it is due."""
+        """Whether the group may be a state: it is what its definition says, whenever and however it is computed, and worth a copy."""
         own = self.space.group(group)
-        if own.empty:
+        if own.empty or self.knowledge.names_more(group):
             return False
         if own.tvr is not None:
             record = self.space.memo.tvr(own.tvr)
-            # Pieces of states are as many ways as there are to cut them: only those that one operator makes have a definition.
-            loose = (
-                not record.additive
-                and self.knowledge.is_delta(group)
-                and next(iter(record.definitions)).op is not AggregateState
-            )
+            delta = self.knowledge.is_delta(group)
+            # Pieces of states can be cut in many ways; only those that one operator makes have a definition.
+            loose = delta and not record.additive and next(iter(record.definitions)).op is not AggregateState
             if record.volatile or loose:
                 return False
+        # A copy of a base table is only worth keeping if it is distributed, or if keeping is free.
         return self.cost.holds or place is not None or not any(m.op is Read for m in own.members)
 
     def node(self, group: int, place: Place) -> int:

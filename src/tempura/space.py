@@ -117,7 +117,7 @@ class Space:
             for m, source in self.groups[own].members.items():
                 inputs = tuple(find(i) for i in m.inputs)
                 if own not in inputs:
-                    found.setdefault(m if inputs == m.inputs else GroupMember(m.op, inputs, m.payload), source)
+                    _say(found, m if inputs == m.inputs else GroupMember(m.op, inputs, m.payload), source)
             known = self._members[own] = list(found.items())
         return known
 
@@ -316,7 +316,10 @@ class Space:
             known = self.find(known)
             if group is not None and self.find(group) != known:
                 self._unify(group, known)
-            return self.find(known)
+            known = self.find(known)
+            if not self.groups[known].empty:
+                _say(self.groups[known].members, member, source)
+            return known
         if group is None:
             group = self._new(self._schema(op, inputs, payload), None, None)
         group = self.find(group)
@@ -340,6 +343,12 @@ class Space:
         if kept.tvr is None:
             kept.tvr, kept.interval = gone.tvr, gone.interval
         for member, source in gone.members.items():
-            kept.members.setdefault(member, source)
+            _say(kept.members, member, source)
         if kept.empty:
             kept.members = {GroupMember(Empty, (), (kept.schema,)): QUERY}
+
+
+def _say(members: dict[GroupMember, Source], member: GroupMember, source: Source) -> None:
+    """Record who said a member; what the query itself says is the query's, whoever found it first: a delta from nothing is the snapshot."""
+    if member not in members or source == QUERY:
+        members[member] = source

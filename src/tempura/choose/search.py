@@ -111,17 +111,22 @@ class LatestFirst(Objective):
     """
 
     FIELD = 160
-    """Bits per point: 44 for the digits of one operator's work, the rest for how often a tree without sharing repeats it."""
+    """Bits per point: 90 for one operator's work, the rest for how often a tree without sharing repeats it."""
+    MOST = 1 << 90
+    """More work than any plan needs."""
 
     def pricing(self, graph: Graph) -> Pricing:
         works = [a.work for alternatives in graph.alternatives for a in alternatives]
-        finite = [w for w in (*works, *graph.save, *graph.load, *graph.deliver.values()) if math.isfinite(w)]
-        # A power of two, so that whole numbers of work stay exact.
-        shift = 44 - math.frexp(max(finite, default=1.0))[1]
+        finite = sorted(w for w in (*works, *graph.save, *graph.load, *graph.deliver.values()) if math.isfinite(w))
+        # A power of two, so that whole numbers of work stay exact. The middle one says what is usual: there may be absurd products, and
+        # the digits are for telling plans apart that make sense.
+        shift = 44 - math.frexp(finite[len(finite) // 2] if finite else 1.0)[1]
         infinite = 1 << (self.FIELD * (len(graph.prices) + 1))
 
         def amount(work: float) -> float:
-            return infinite if math.isinf(work) else max(round(math.ldexp(work, shift)), 1 if work else 0)
+            if math.isinf(work):
+                return infinite
+            return min(max(round(math.ldexp(work, shift)), 1 if work else 0), self.MOST)
 
         return Pricing([1 << (self.FIELD * point) for point in range(len(graph.prices))], amount, infinite)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tempura.algebra import Aggregate, AggregateState, Filter, Minus, Plus, Project, Read, Scan
+from tempura.algebra import Affected, Aggregate, AggregateState, Filter, Minus, Plus, Project, Read, Scan
 from tempura.algebra.joins import JOINS
 from tempura.estimate.deltas import CHANGES, Change, derive_change
 from tempura.estimate.relation import Stats
 from tempura.estimate.stats import derive
 from tempura.estimate.tables import delta_stats, table_stats
-from tempura.space import Group, GroupMember, Space
+from tempura.space import GroupMember, Space
 
 Above = frozenset[int | tuple[int, int, int]]
 """What is being derived: groups, and views that are none."""
@@ -48,7 +48,8 @@ class Knowledge:
             found = self._change(own.tvr, *own.interval, above)
         for member, _ in () if found is not None else self.space.members(group):
             if member.op is Read:
-                found = self._base(own)
+                assert own.tvr is not None and own.interval is not None
+                found = self._base(own.tvr, *own.interval)
                 break
             inputs = [self._derive(i, above) for i in member.inputs]
             known = [i for i in inputs if i is not None]
@@ -92,10 +93,12 @@ class Knowledge:
             return self._unneeded.get(key)
         above |= {key}
         found: Stats | None = None
-        if start >= 0:
+        member = next(iter(record.definitions))
+        if member.op is Scan:
+            found = self._base(record.id, start, end)
+        elif start >= 0:
             found = self._change(record.id, start, end, above)
         else:
-            member = next(iter(record.definitions))
             inputs = [self._view(i, -1, end, above) for i in member.inputs]
             known = [i for i in inputs if i is not None]
             if known and len(known) == len(inputs):
@@ -105,12 +108,10 @@ class Knowledge:
             self._unneeded[key] = found
         return found
 
-    def _base(self, group: Group) -> Stats:
+    def _base(self, tvr: int, start: int, end: int) -> Stats:
         space = self.space
-        assert group.tvr is not None and group.interval is not None
-        scan = next(m for m in space.memo.tvr(group.tvr).definitions if m.op is Scan)
+        scan = next(m for m in space.memo.tvr(tvr).definitions if m.op is Scan)
         table = space.catalog[scan.payload[0]]
-        start, end = group.interval
         if start < 0:
             return table_stats(table, space.timeline, space.ticks.point_of(end), space.catalog)
         return delta_stats(table, space.timeline, space.ticks.point_of(start), space.ticks.point_of(end), space.catalog)
@@ -127,6 +128,15 @@ class Knowledge:
                 found = any(self.is_delta(i) for m, _ in self.space.members(group)[:1] for i in m.inputs)
             self._deltas[group] = found
         return found
+
+    def names_more(self, group: int) -> bool:
+        """Whether the group is a term that depends on which keys a delta names beyond its net rows (`Affected`)."""
+        own = self.space.group(group)
+        if own.tvr is not None:
+            return False
+        return any(
+            m.op is Affected or any(self.names_more(i) for i in m.inputs) for m, _ in self.space.members(group)[:1]
+        )
 
     def new_inputs(self, member: GroupMember) -> tuple[bool, ...]:
         """Which inputs bring tuples that are new to an operator of the query: derived deltas, or all that is derived where there is no delta.

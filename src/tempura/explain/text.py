@@ -30,7 +30,10 @@ SHOWN = 3
 """So many operators are named beside a reason; `to_json` has all."""
 
 NOT_METHODS = {"query": "as written", "physical": "", "joins": "join order"}
-"""What is said where no method was needed. What all methods share, merges and the deltas of monotone operators, goes by the name of its rule."""
+"""What is said where no method was needed."""
+
+SHARED = frozenset({"intra", "monotone", "eager"})
+"""What all methods build on (merges, deltas of monotone operators, pieces of states) goes by the name of its rule."""
 
 Row = tuple[str, ...]
 
@@ -249,7 +252,7 @@ def _method(line: PlanLine) -> str:
     plain = NOT_METHODS.get(line.method)
     if plain is not None:
         return plain
-    return line.rule if line.method in ("intra", "monotone") else " ".join(p for p in (line.method, line.rule) if p)
+    return line.rule if line.method in SHARED else " ".join(p for p in (line.method, line.rule) if p)
 
 
 def _reasons(reasons: Sequence[Reason]) -> list[str]:

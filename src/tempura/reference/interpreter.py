@@ -231,7 +231,8 @@ def _aggregate(op: Aggregate, inputs: Sequence[Bag], schemas: Sequence[Schema]) 
 
 def _aggregate_state(op: AggregateState, inputs: Sequence[Bag], schemas: Sequence[Schema]) -> Bag:
     groups = _groups(op.by, inputs[0], schemas[0])
-    return {(*key, sum(rows.values()), *state_values(op.calls, rows, schemas[0])): 1 for key, rows in groups.items()}
+    found = {(*key, sum(rows.values()), *state_values(op.calls, rows, schemas[0])): 1 for key, rows in groups.items()}
+    return {row: 1 for row in found if any(row[len(op.by) :])}
 
 
 def _states(given: Bag, schema: Schema, by: Sequence[str]) -> Iterator[tuple[Row, dict[str, Any]]]:

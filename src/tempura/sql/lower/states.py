@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from sqlglot import exp
 
@@ -27,9 +28,16 @@ def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
     outputs = {**keys, ROWS: rows if block.weight is None else total(block.weight, lowering.dialect)}
     for aggregate in op.calls:
         outputs |= state_parts(aggregate, block.bind, block.weight, lowering.dialect, known)
-    # Without groups SQL would give a row for no rows.
-    having = None if keys else exp.GT(this=rows.copy(), expression=number(0))
+    # Without groups SQL would give a row for no rows; and what cancels out says nothing.
+    having: Sql | None = None if keys else exp.GT(this=rows.copy(), expression=number(0))
+    if block.weight is not None:
+        sums = [tree for c, tree in outputs.items() if c not in keys and not c.startswith("__m_")]
+        having = cast("Sql", exp.or_(*(differs_from_zero(_or_zero(tree)) for tree in sums), copy=False))
     return Closed(render(block, outputs, group=keys.values(), having=having), tuple(outputs), False)
+
+
+def _or_zero(part: Sql) -> Sql:
+    return call("coalesce", part, number(0))
 
 
 def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
