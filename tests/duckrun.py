@@ -11,17 +11,16 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 import sqlglot
 from sqlglot import exp
 
-from tempura.algebra import Affected, Aggregate, AggregateState, Filter, Op
+from tempura.algebra import Op
 from tempura.algebra.incremental import ROWS
 from tempura.algebra.physical import delta_name, snapshot_name
-from tempura.expr import parse
 from tempura.plans import IncrementalPlan, Run, Step
 from tempura.schema import WEIGHT
 from tempura.sql.lower import lower, to_sql
@@ -139,30 +138,33 @@ def _compare(
 
 
 def _against_definition(connection: duckdb.DuckDBPyConnection, run: Run, step: Step) -> list[Mismatch]:
-    """What a delta speaks of beyond its net rows says nothing: `Affected` may name more, and groups of a state may be all zeros."""
-    definition = _netted(step.definition)
-    _create(connection, EXPECTED, definition_sql(definition), f"the definition of {step.name} at {run.point}")
-    found = _difference(connection, run, step, "definition")
-    if not found or not found[0].rows:
-        return found
-    names = [name for name, _ in _columns(connection, step.name) if name != WEIGHT]
-    more_is_right = any(isinstance(op, Affected) for op in step.definition.walk())
-    rows = [(r, n) for r, n in found[0].rows if not (more_is_right and n > 0) and not _says_nothing(names, r)]
-    return [replace(found[0], message=f"{len(rows)} rows differ", rows=tuple(rows))] if rows else []
+    """A state equals its definition. The delta of a state may be written in pieces: those are compared merged."""
+    _create(connection, EXPECTED, definition_sql(step.definition), f"the definition of {step.name} at {run.point}")
+    names = [name for name, _ in _columns(connection, step.name)]
+    if ROWS not in names or WEIGHT in names:
+        return _difference(connection, run, step, "definition")
+    merged = (
+        _merged(connection, step.name, f"{step.name} merged"),
+        _merged(connection, EXPECTED, f"{EXPECTED} merged"),
+    )
+    found = _difference(connection, run, step, "definition", tables=merged)
+    for table in merged:
+        connection.execute(f"DROP TABLE {_quoted(table)}")
+    return found
 
 
-def _netted(op: Op) -> Op:
-    """The tree in which `Affected` looks at net rows only: the least that it must name."""
-    inputs = [_netted(i) for i in op.inputs]
-    if not isinstance(op, Affected):
-        return op.over(inputs)
-    rows = AggregateState(inputs[0], tuple(c.name for c in inputs[0].schema), ())
-    return Aggregate(Filter(rows, parse(f"{ROWS} <> 0")), op.columns, ())
-
-
-def _says_nothing(names: Sequence[str], row: Sequence[Any]) -> bool:
-    """Whether a row of a state has no rows behind it and nothing to add."""
-    return ROWS in names and not any(v for name, v in zip(names, row, strict=True) if _is_part(name))
+def _merged(connection: duckdb.DuckDBPyConnection, table: str, target: str) -> str:
+    """A table of pieces of states added up per group, without groups that say nothing. NULL is the sum of nothing, as is 0."""
+    columns = [name for name, _ in _columns(connection, table)]
+    groups = [_quoted(c) for c in columns if not _is_part(c)]
+    sums = {c: f"SUM(COALESCE({_quoted(c)}, 0))" for c in columns if _is_part(c) and not c.startswith("__m_")}
+    ends = {c: f"LIST(DISTINCT {_quoted(c)})" for c in columns if c.startswith("__m_")}
+    outputs = ", ".join([*groups, *(f"{tree} AS {_quoted(c)}" for c, tree in {**sums, **ends}.items())])
+    group = f"GROUP BY {', '.join(groups)}" if groups else ""
+    having = " OR ".join(f"{tree} <> 0" for tree in sums.values())
+    query = f"SELECT {outputs} FROM {_quoted(table)} {group} HAVING {having}"
+    _create(connection, target, query, f"the merged pieces of {table}")
+    return target
 
 
 def _is_part(name: str) -> bool:
@@ -254,10 +256,16 @@ def given_names(text: str) -> list[bool] | None:
 
 
 def _difference(
-    connection: duckdb.DuckDBPyConnection, run: Run, step: Step, against: str, named: list[bool] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    run: Run,
+    step: Step,
+    against: str,
+    named: list[bool] | None = None,
+    tables: tuple[str, str] | None = None,
 ) -> list[Mismatch]:
-    """What the table of a step has more or less of than the table `expected`."""
-    mine, theirs = _columns(connection, step.name), _columns(connection, EXPECTED)
+    """What the table of a step, or one made of it, has more or less of than the one expected."""
+    tables = tables or (step.name, EXPECTED)
+    mine, theirs = _columns(connection, tables[0]), _columns(connection, tables[1])
     weighted = [step.weighted and step.kind == "state", any(name == WEIGHT for name, _ in theirs)]
     found = [[n for n, _ in columns if n != WEIGHT] for columns in (mine, theirs)]
     named = named or [True] * len(found[1])
@@ -276,7 +284,7 @@ def _difference(
         ]
     sides = [
         f"SELECT {', '.join(map(_quoted, columns))}, {sign}{WEIGHT if has_weight else '1'} AS {WEIGHT} FROM {_quoted(table)}"
-        for table, columns, has_weight, sign in zip((step.name, EXPECTED), found, weighted, ("", "-"), strict=True)
+        for table, columns, has_weight, sign in zip(tables, found, weighted, ("", "-"), strict=True)
     ]
     columns = ", ".join(map(_quoted, found[0]))
     group = f"GROUP BY {columns}" if columns else ""

@@ -30,7 +30,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, Any]]]
         calls.append((job, options))
         return hand_made_plan()
 
-    def why(job: Job, view: str) -> str:
+    def why(job: Job, view: str, cost: str) -> str:
         if view != "summary[t2]":
             raise PlanError(f"there is no view {view!r}", hint="see --memo")
         return "summary[t2] is known by merge_state"
@@ -255,6 +255,7 @@ def test_memo_trace_and_why_of_the_example():
     assert "(IM1)" not in trace
     why = run("plan", str(JOB), "--why", "result[t2]").output
     assert re.search(r"^-> .* -- \w+ \(\w+\)$", why, re.MULTILINE)
+    assert "-> FinalState" in run("plan", str(JOB), "--cost-model", "unit", "--why", "result[t2]").output
     near = run("plan", str(JOB), "--why", "rsult[t2]")
     assert near.exit_code == 2
     assert "near are result[t2]" in near.stderr

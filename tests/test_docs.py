@@ -50,6 +50,11 @@ def blocks(page: str) -> list[Block]:
     return [Block(m[1], m[2], m.start(2), m.end(2)) for m in fence.finditer(page)]
 
 
+def prose(name: str) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", (ROOT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
 def stable(output: str) -> str:
     """Output without what differs from run to run: how long planning took."""
     return re.sub(r"planned in [\d.]+ s \(exploring [\d.]+, sharing [\d.]+\)", "planned in … s", output)
@@ -120,8 +125,7 @@ def test_a_page_that_lies_is_found():
 
 @pytest.mark.parametrize("name", ALL_PAGES)
 def test_links_lead_somewhere(name: str):
-    page = (ROOT / name).read_text()
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(name)):
         assert ((ROOT / name).parent / target).exists(), target
 
 
@@ -158,9 +162,8 @@ def test_every_rule_and_its_law_are_listed(part: RuleSet):
 
 def test_reasons_are_quoted_as_they_are_given():
     """What docs/methods.md has in italics is a reason that the planner gives, or the beginning of one."""
-    page = (ROOT / "docs/methods.md").read_text()
     given = "".join(p.read_text() for p in (ROOT / "src/tempura").rglob("*.py"))
-    quoted = re.findall(r"(?<![*\w])\*([^*\n]+)\*(?!\*)", page)
+    quoted = re.findall(r"(?<![*\w])\*([^*\n]+)\*(?!\*)", prose("docs/methods.md"))
     assert len(quoted) > 10
     for reason in quoted:
         assert reason.removesuffix("…").strip() in given, reason

@@ -88,7 +88,7 @@ def plan_command(
         elif trace:
             typer.echo(optimizer.trace_text(loaded))
         elif why is not None:
-            typer.echo(optimizer.why_text(loaded, why))
+            typer.echo(optimizer.why_text(loaded, why, cost=cost_model))
         else:
             typer.echo(_shown(optimizer.plan(loaded, cost=cost_model), as_json, sql))
     except TempuraError as error:

@@ -250,8 +250,10 @@ def trace_text(job: Job, methods: RuleSet | Sequence[str] | None = None) -> str:
     return "\n".join([*lines, f"stopped: {explored.exploration.stop_reason}"])
 
 
-def why_text(job: Job, view: str, methods: RuleSet | Sequence[str] | None = None) -> str:
+def why_text(
+    job: Job, view: str, methods: RuleSet | Sequence[str] | None = None, *, cost: str | CostModel = "spark"
+) -> str:
     """All ways to compute a view, the rule behind each, and which one the plan took."""
-    found = plan(job, methods, baselines=False)
+    found = plan(job, methods, cost=cost, baselines=False)
     explored = explore(job, _chosen(job, methods))
     return explain_view(explored, found, view)
