@@ -5,46 +5,36 @@
     fire rule=NAME [key=L.a] [retracts=R] [changes=L,R]    facts; what one rule says of them, or why it declines
     memo, plan, why view=VIEW, size, sql, run  SQL [methods=IM1,IM2] [deliver=t1,t2] [prices=0.2,1] [show=cost]
 
-Facts are in the memo's own notation. A name without a definition is a relation of its own; `L.a` says that the column a is L's.
-
-    Q[:] = InnerJoin[L.a = R.b](L[:], R[:])    a definition
-    QP(Q)[:] = P[:]                            a link
-    L[t1:t2], R[t1:t2]                         deltas that are there
+Facts are in the notation of `golden_facts`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 
-from tempura import algebra
-from tempura.algebra import AggregateCall, Op, Output, Rel, Scan, SortKey
 from tempura.algebra.op import show_tree
 from tempura.catalog import Catalog, Table
 from tempura.explain.text import number
 from tempura.explain.why import explain_view
-from tempura.explore import Explorer
-from tempura.expr import col, parse
 from tempura.job import Job
-from tempura.memo import Memo, SignatureSpans, ViewRef
-from tempura.memo.memo import QUERY, RETRACTION, Member, Source, passes
-from tempura.memo.show import Names, show_member, show_memo, show_term
+from tempura.memo.show import show_memo
 from tempura.optimizer import explore, plan
 from tempura.plans import IncrementalPlan
 from tempura.reference import Bag
 from tempura.rules import methods as rule_sets
-from tempura.rules.deltas import INTRA_UNPRUNED
-from tempura.rules.lang import Rule, rule_set
 from tempura.rules.relational import normalize
-from tempura.schema import Column, Keys, Schema
+from tempura.schema import Column
 from tempura.sql.bind import bind
-from tempura.timeline import MAIN, Interval, Point, Ticks, Timeline
+from tempura.timeline import MAIN, Point, Timeline
 from tests.duck import register_history
 from tests.duckrun import execute, run_batch
+from tests.golden_facts import Facts
 
 
 @dataclass
@@ -72,7 +62,7 @@ def read(text: str) -> list[Block]:
         comments = [x for x in lines if x.startswith("#")]
         rest = lines[len(comments) :]
         head, *body = rest or [""]
-        words = head.split()
+        words = shlex.split(head)
         at = body.index("----") if "----" in body else len(body)
         flags = dict(w.split("=", 1) if "=" in w else ("name", w) for w in words[1:])
         blocks.append(Block(comments, words[0] if words else "", flags, head, body[:at], body[at + 1 :], line))
@@ -112,7 +102,9 @@ class Session:
                 key = tuple(_value(v, c.type) for v, c in zip(values, columns, strict=True))
                 held = {**held, key: held.get(key, 0) + (-1 if row.startswith("- ") else 1)}
             self.history[name].append({row: n for row, n in held.items() if n})
-        rows = ", ".join(f"{point} {sum(b.values())}" for point, b in zip(self.points(), self.history[name], strict=True))
+        rows = ", ".join(
+            f"{point} {sum(b.values())}" for point, b in zip(self.points(), self.history[name], strict=True)
+        )
         return f"{name}: {len(columns)} columns; rows at {rows}"
 
     def points(self) -> list[str]:
@@ -181,11 +173,13 @@ class Session:
             for point in (p.name for p in job.timeline.points if p.deliver):
                 run_batch(connection, "answer", job.queries[MAIN], point)
                 rows = connection.execute("SELECT * FROM answer ORDER BY ALL").fetchall()
-                lines.append(f"{point}: " + "; ".join(" ".join("null" if v is None else str(v) for v in r) for r in rows))
+                lines.append(
+                    f"{point}: " + "; ".join(" ".join("null" if v is None else str(v) for v in r) for r in rows)
+                )
         return "\n".join(lines)
 
     def fire(self, block: Block) -> str:
-        return Facts(block).fire()
+        return Facts(block.text, block.flags).fire()
 
 
 def _numbers(text: str) -> dict[str, float]:
@@ -194,132 +188,3 @@ def _numbers(text: str) -> dict[str, float]:
 
 def _value(text: str, kind: str) -> Any:
     return None if text == "null" else text if kind == "string" else float(text) if kind == "double" else int(text)
-
-
-# One rule on facts given as text.
-
-
-class Given(Op):
-    """A relation of which nothing is known but its columns, its key, and the deltas that the facts list."""
-
-    input: Rel
-
-    def columns_from(self, inputs: Sequence[Schema]) -> Schema:
-        return inputs[0]
-
-    def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
-        return inputs[0]
-
-
-RETRACTION[Given] = passes
-GIVEN = Source("given", "given")
-RULES: dict[str, Rule] = {
-    r.name: r for r in (*rule_sets.rules(rule_sets.ALL).rules, *INTRA_UNPRUNED.rules)
-}
-_TERM = re.compile(r"(\w+)(?:\[(.*)\])?\((.*)\)$")
-
-
-class Facts:
-    """The facts of a `fire` command, put into a memo."""
-
-    def __init__(self, block: Block):
-        self.rule = RULES[block.flags["rule"]]
-        self.lines = block.text
-        text = "\n".join(block.text)
-        self.columns: dict[str, list[str]] = {n: [] for n in re.findall(r"\b(\w+)\[", text) if not hasattr(algebra, n)}
-        for owner, column in re.findall(r"\b(\w+)\.(\w+)", text):
-            self.columns[owner] += [column] if column not in self.columns[owner] else []
-        defined = {line.split("[:]")[0] for line in self.lines if "[:] = " in line}
-        leaves = [n for n in self.columns if n not in defined]
-        changing = block.flags.get("changes", ",".join(leaves)).split(",")
-        ticks = Ticks.of(2, [leaves, changing])
-        self.memo = Memo(
-            SignatureSpans(ticks, [Interval(0, len(changing))]), lambda t: t in block.flags.get("retracts", "").split(",")
-        )
-        self.explorer = Explorer(self.memo, rule_set(self.rule.method, (self.rule,)))
-        key = block.flags.get("key", ".").split(".")
-        self.ids: dict[str, int] = {}
-        for name in leaves:
-            columns = tuple(Column(c, "int", [name, c] != key) for c in self.columns[name])
-            self.ids[name] = self.memo.insert(Given(Scan(name, columns, (key[1],) if key[0] == name else ())))
-
-    def fire(self) -> str:
-        for line in self.lines:
-            self.read(line)
-        outcome = self.explorer.run()
-        names = Names(self.memo, {tvr: name for name, tvr in self.ids.items()})
-        said: list[str] = []
-        for record in self.memo.tvrs():
-            name = names.tvr(record.id)
-            said += [f"{name}[:] = {show_member(names, m)}" for m, s in record.definitions.items() if s.rule == self.rule.name]
-            said += [f"{link}({name}) = {names.tvr(to)}" for link, to in record.links.items() if (record.id, link) not in self.links]
-            for views, mark in ((record.deltas, "[t:u]"), (record.news, "[u]")):
-                for terms in views.values():
-                    said += [f"{name}{mark} = {show_term(names, x)}" for x, s in terms.items() if s.rule == self.rule.name]
-        said += [f"declined: {d.reason}" for d in outcome.declines]
-        timed = "\n".join(said)
-        return timed.replace("[t:u]", "[t1:t2]").replace("[t]", "[t1]").replace("[u]", "[t2]")
-
-    links: set[tuple[int, str]] = set()
-
-    def read(self, line: str) -> None:
-        target, equals, term = line.partition(" = ")
-        if not target.endswith("[:]") or not equals:
-            for name in re.findall(r"(\w+)\[t1:t2\]", line):
-                tvr = self.ids[name]
-                for span in self.memo.spans_of(tvr):
-                    self.memo.add_delta(tvr, span, ViewRef(tvr, "new"), GIVEN)
-            return
-        name = target.removesuffix("[:]")
-        if "(" in name:
-            link, owner = name.removesuffix(")").split("(")
-            self.memo.link(self.ids[owner], link, self.ids[term.removesuffix("[:]")])
-            self.links = {*self.links, (self.ids[owner], link)}
-        else:
-            self.ids[name] = self.term(term)
-
-    def term(self, text: str) -> int:
-        if text.endswith("[:]"):
-            return self.ids[text.removesuffix("[:]")]
-        found = _TERM.match(text)
-        assert found, f"{text} is not an operator over TVRs"
-        op: Any = getattr(algebra, found[1])
-        inputs = tuple(self.term(i) for i in _split(found[3], ","))
-        given = _split(re.sub(r"\b\w+\.(\w+)", r"\1", found[2] or ""), ";")
-        kinds = [op.__dataclass_fields__[n].type for n in op.payload_names]
-        payload = tuple(PAYLOADS[k](given[i] if i < len(given) else "") for i, k in enumerate(kinds))
-        return self.memo.define(Member(op, inputs, payload), QUERY)
-
-
-def _split(text: str, mark: str) -> list[str]:
-    """The parts between marks that are not inside brackets."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c in "([") - (c in ")]")
-        parts = [*parts, ""] if c == mark and not depth else [*parts[:-1], parts[-1] + c]
-    return [p.strip() for p in parts if p.strip()]
-
-
-def _call(text: str) -> AggregateCall:
-    call, _, name = text.rpartition(" as ")
-    function, argument = call.removesuffix(")").split("(")
-    plain = argument.removeprefix("distinct ")
-    return AggregateCall(
-        Column(name, "bigint"), function, None if argument == "*" else parse(plain), distinct=plain != argument
-    )
-
-
-def _output(text: str) -> Output:
-    expr, _, name = text.rpartition(" as ")
-    return Output(Column(name, "int"), parse(expr or name))
-
-
-PAYLOADS: dict[str, Callable[[str], Any]] = {
-    "Expr": parse,
-    "tuple[str, ...]": lambda text: tuple(_split(text, ",")),
-    "tuple[AggregateCall, ...]": lambda text: tuple(map(_call, _split(text, ","))),
-    "tuple[Output, ...]": lambda text: tuple(map(_output, _split(text, ","))),
-    "tuple[SortKey, ...]": lambda text: tuple(SortKey(col(c)) for c in _split(text, ",")),
-    "int | None": lambda text: int(text) if text else None,
-    "int": lambda text: int(text or 0),
-}

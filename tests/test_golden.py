@@ -29,7 +29,9 @@ def test_golden(path: Path, request: pytest.FixtureRequest):
 
 
 def told(path: Path, block: Block, found: list[str]) -> str:
-    return "\n".join([f"{path.name}:{block.line}: {block.head}", *block.text, "expected", *block.expected, "found", *found])
+    return "\n".join(
+        [f"{path.name}:{block.line}: {block.head}", *block.text, "expected", *block.expected, "found", *found]
+    )
 
 
 def test_there_are_goldens():

@@ -1,39 +1,64 @@
 """Deciding between methods: the plan with all of them is never dearer than with any one, nor than recomputing.
 
 The search shares greedily, and greed stops where no single step pays: with nothing kept, recomputing looks best, and no one state alone makes it otherwise.
-So two extremes are searched first, recomputing everything and avoiding it wherever a rule can, and what they would keep is where the search proper may start.
+So the search starts from several places: what the dynamic program would keep if nothing were known but how to recompute, if recomputing were to be
+avoided wherever a rule can, and if there were only one method. Each costs one run of the dynamic program; only the best are improved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tempura.choose.derivation import work_of
-from tempura.choose.search import Alternative, Graph, LastRunAtMost, Objective, Weighted
-from tempura.choose.share import Choice, choose
+from tempura.choose.derivation import Key, work_of
+from tempura.choose.search import Alternative, Graph, Objective
+from tempura.choose.share import Choice, Counters, choose, outline
 from tempura.rules.lang import RuleSet
 
 RECOMPUTED = frozenset({"query", "joins", "physical"})
 """The sources of what recomputing needs."""
+COMMON = RECOMPUTED | {"monotone", "intra"}
+"""The sources of what every method builds on."""
 
 AVERSION = 1e6
 """What the policy `incremental` adds to the work of recomputing where something else is possible."""
 
 
 def decide(graph: Graph, objective: Objective, budget: float | None, methods: RuleSet, *, forced: bool) -> Choice:
-    """The best choice on the graph, starting also from what recomputing and what avoiding it would keep."""
+    """The best choice on the graph, starting also from what parts of it would keep."""
     if not methods.rules:
         return choose(graph, objective, budget)
-    # The limit on the last run holds for the choice, not for the extremes it starts from.
-    towards = Weighted() if isinstance(objective, LastRunAtMost) and not forced else objective
-    eager = choose(averse(graph), towards, budget)
     if forced:
+        eager = choose(averse(graph), objective, budget)
         work = work_of(graph, eager.derivations)
         priced = [p * w for p, w in zip(graph.prices, work, strict=True)]
         return replace(eager, total=objective.total(graph, work), by_point=priced, work_by_point=work)
-    batch = choose(restricted(graph, RECOMPUTED), towards, budget)
-    choice = choose(graph, objective, budget, seeds=[batch.seed, eager.seed])
-    return replace(choice, counters=choice.counters + eager.counters + batch.counters)
+    batch = choose(restricted(graph, RECOMPUTED), objective, budget)
+    seeds: dict[tuple[Key, ...], None] = {batch.seed: None}
+    spent = batch.counters
+    for part in _parts(graph, [p.name for p in methods.parts if p.rules]):
+        seed, costings = outline(part, objective)
+        spent += Counters(costings=costings)
+        seeds[seed] = None
+    choice = choose(graph, objective, budget, list(seeds))
+    return replace(choice, counters=choice.counters + spent)
+
+
+def _parts(graph: Graph, methods: Iterable[str]) -> Iterator[Graph]:
+    """The graph without recomputing where it can be avoided, then what each method has alone, with and without that; each distinct one once."""
+    seen = {_size(graph)}
+    yield averse(graph)
+    for method in methods:
+        part = restricted(graph, COMMON | {method})
+        if _size(part) not in seen:
+            seen.add(_size(part))
+            yield part
+            yield averse(part)
+
+
+def _size(graph: Graph) -> tuple[int, ...]:
+    """How many alternatives each node has: parts of one graph that agree on it are the same, or nearly so."""
+    return tuple(map(len, graph.alternatives))
 
 
 def restricted(graph: Graph, sources: frozenset[str]) -> Graph:

@@ -100,6 +100,13 @@ def choose(
     )
 
 
+def outline(graph: Graph, objective: Objective) -> tuple[tuple[Key, ...], int]:
+    """What the dynamic program alone would write, each state once, as a seed; and how many alternatives that priced."""
+    ledger = Ledger(Problem(graph, objective.pricing(graph)))
+    solution = ledger.settled(ledger.solution(ledger.results))
+    return tuple(m.key for m in solution.members), ledger.problem.costings
+
+
 def _choose_last_run(
     graph: Graph, objective: LastRunAtMost, budget: float | None, seeds: Sequence[Iterable[Key]]
 ) -> Choice:

@@ -267,7 +267,7 @@ def _reasons(reasons: Sequence[Reason]) -> list[str]:
         for i, (reason, operators) in enumerate(by_reason.items()):
             named = [cut(o, NAME) for o in list(operators)[:SHOWN]]
             more = f" and {len(operators) - SHOWN} more" if len(operators) > SHOWN else ""
-            rows.append(("" if i else method, cut(reason, WIDEST), ", ".join(named) + more))
+            rows.append(("" if i else method, cut(reason, PAGE), ", ".join(named) + more))
     return ["methods not used", *table(rows, left=(0, 1, 2))]
 
 

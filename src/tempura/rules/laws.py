@@ -132,6 +132,43 @@ def _with_columns_of(op: Op, new: Op) -> Op | None:
 # Outer joins.
 
 
+def _outer_join(op: Any) -> LeftOuterJoin | None:
+    """The left outer join that `op` is, or whose columns it picks without renaming them."""
+    if isinstance(op, Project) and all(o.expr.name == o.name for o in op.outputs):
+        op = op.input
+    return op if isinstance(op, LeftOuterJoin) else None
+
+
+@law(InnerJoin, over=(LeftOuterJoin, Project), depth=2)
+def inner_join_below_outer_join(op: InnerJoin) -> Op | None:
+    """(L ⟕ R) ⋈ S = (L ⋈ S) ⟕ R if the condition reads only L and S: what S filters out need not look for a partner.
+
+    Galindo-Legaria and Rosenthal (TODS 1997). Where it reads R it does not hold: L = {1}, R = {}, S = {1} joined on r = s give nothing on the left side, and
+    (1, NULL) joined with nothing on the right.
+    """
+    if volatile(op.on):
+        return None
+    for side, other in ((op.left, op.right), (op.right, op.left)):
+        outer = _outer_join(side)
+        if outer is None or _names(outer) & _names(other) or not op.on.columns <= _names(outer.left) | _names(other):
+            continue
+        below = InnerJoin(outer.left, other, op.on)
+        return Project(LeftOuterJoin(below, outer.right, outer.on), _columns(op.schema))
+    return None
+
+
+@law(SemiJoin, AntiJoin, over=(LeftOuterJoin, Project), depth=2)
+def half_join_below_outer_join(op: SemiJoin | AntiJoin) -> Op | None:
+    """(L ⟕ R) ⋉ S = (L ⋉ S) ⟕ R if the condition reads only L and S; likewise for ▷."""
+    outer = _outer_join(op.left)
+    if outer is None or volatile(op.on) or not op.on.columns <= _names(outer.left) | _names(op.right):
+        return None
+    if _names(outer) & _names(op.right):
+        return None
+    below = type(op)(outer.left, op.right, op.on)
+    return Project(LeftOuterJoin(below, outer.right, outer.on), _columns(op.schema))
+
+
 @law(Filter, over=(LeftOuterJoin, FullOuterJoin))
 def null_rejecting_filter(op: Filter) -> Op | None:
     """σp(L ⟕ R) = σp(L ⋈ R) if p cannot be true when all columns of R are NULL; for ⟗ likewise, from either side.
