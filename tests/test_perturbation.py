@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 
-from tempura.algebra import Op
+from tempura.algebra import Minus, Op, Plus, Read
 from tempura.catalog import Catalog, Table
 from tempura.estimate import CostModel, Shape, SparkCost, Stats
 from tempura.job import Job
@@ -22,10 +22,10 @@ from tempura.reference import Bag
 from tempura.reference.views import Evaluation, History, minus
 from tempura.rules.lang import RuleSet
 from tempura.rules.methods import ALL
-from tempura.schema import Column
+from tempura.schema import NO_KEYS, Column
 from tempura.testing import check_explored, random_history
 from tempura.timeline import MAIN, Point, Timeline
-from tests.duck import register_history
+from tests.duck import register, register_history, run
 from tests.duckrun import execute
 from tests.random_queries import Case, cases
 from tests.running_example import JOB, ROWS
@@ -104,6 +104,9 @@ EXAMPLES = {
         "SELECT c, count(*) AS n, sum(CASE WHEN x IS NULL THEN p ELSE x END) AS g, max(x) AS m "
         "FROM orders LEFT JOIN lines ON id = o GROUP BY c"
     ),
+    "joins": small(
+        "SELECT p, n, x FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c AND names.n <= lines.x"
+    ),
     "chain": small(
         "SELECT n, sum(p * x) AS g FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c GROUP BY n "
         "UNION ALL SELECT id, p FROM orders WHERE NOT EXISTS (SELECT 1 FROM lines WHERE o = id)"
@@ -117,7 +120,9 @@ def text(made: IncrementalPlan) -> str:
 
 def check(example: Example, connection: duckdb.DuckDBPyConnection, rules: RuleSet, cost: str | CostModel) -> str:
     made = plan(example.job, rules, cost=cost, baselines=False)
-    report = execute(made, connection, example.job.queries)
+    # On nothing, ROLLUP and its like give a grand total on DuckDB and none on Spark: there the definition decides.
+    sets = any(word in q for q in example.job.queries.values() for word in ("ROLLUP", "CUBE", "GROUPING"))
+    report = execute(made, connection, None if sets else example.job.queries)
     assert report.right, f"{report}\n{text(made)}"
     assert report.results == sum(len(p.deliver) for p in example.job.timeline.points)
     return text(made)
@@ -157,6 +162,21 @@ def test_random_queries_give_the_batch_result(case: Case):
     example = Example(Job(query=case.query, catalog=case.tables, timeline=timeline), history)
     with example.connection() as connection:
         check(example, connection, ALL, Perturbed(seed))
+
+
+def test_terms_of_a_sum_may_have_their_columns_in_other_orders():
+    """Joins in different orders give the same rows with their columns in different orders; a sum goes by name."""
+    one, other = columns("a int, b int"), columns("b int, a int")
+    for kind in (
+        Plus((Read("r", one, False, NO_KEYS), Read("s", other, False, NO_KEYS))),
+        Minus(Read("r", one, True, NO_KEYS), Read("s", other, True, NO_KEYS)),
+    ):
+        weighted = isinstance(kind, Minus)
+        sign = -1 if weighted else 1
+        with duckdb.connect() as connection:
+            register(connection, "r", one, {(1, 2): 1}, weighted)
+            register(connection, "s", other, {(3, 4): 1}, weighted)
+            assert run(connection, kind, rows=not weighted) == {(1, 2): 1, (4, 3): sign}
 
 
 CHANGING: dict[str, float] = {"t1": 3, "t2": 2, "t3": 1, "t4": 1}

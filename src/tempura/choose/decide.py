@@ -7,12 +7,12 @@ avoided wherever a rule can, and if there were only one method. Each costs one r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tempura.choose.derivation import Key, work_of
+from tempura.choose.derivation import work_of
 from tempura.choose.search import Alternative, Graph, Objective
-from tempura.choose.share import Choice, Counters, choose, outline
+from tempura.choose.share import Choice, Counters, Outline, choose, outline
 from tempura.rules.lang import RuleSet
 
 RECOMPUTED = frozenset({"query", "joins", "physical"})
@@ -22,6 +22,10 @@ COMMON = RECOMPUTED | {"monotone", "intra"}
 
 AVERSION = 1e6
 """What the policy `incremental` adds to the work of recomputing where something else is possible."""
+OUTLINING = 150_000
+"""How many alternatives may be priced before no further part of the graph is looked at."""
+PLANTED = 2
+"""How many of the parts' plans, the cheapest ones, are places to start from."""
 
 
 def decide(graph: Graph, objective: Objective, budget: float | None, methods: RuleSet, *, forced: bool) -> Choice:
@@ -34,26 +38,35 @@ def decide(graph: Graph, objective: Objective, budget: float | None, methods: Ru
         priced = [p * w for p, w in zip(graph.prices, work, strict=True)]
         return replace(eager, total=objective.total(graph, work), by_point=priced, work_by_point=work)
     batch = choose(restricted(graph, RECOMPUTED), objective, budget)
-    seeds: dict[tuple[Key, ...], None] = {batch.seed: None}
-    spent = batch.counters
-    for part in _parts(graph, [p.name for p in methods.parts if p.rules]):
-        seed, costings = outline(part, objective)
-        spent += Counters(costings=costings)
-        seeds[seed] = None
-    choice = choose(graph, objective, budget, list(seeds))
-    return replace(choice, counters=choice.counters + spent)
+    found = [batch.seed]
+    outlines: list[Outline] = []
+    costings = 0
+    for part, true in _parts(graph, [p.name for p in methods.parts if p.rules]):
+        drawn = outline(part, objective, true)
+        if drawn is not None:
+            outlines.append(drawn)
+            costings += drawn.costings
+        if costings > OUTLINING:
+            break
+    outlines.sort(key=lambda o: objective.total(graph, o.work))
+    found += [o.seed for o in outlines[:PLANTED]]
+    choice = choose(graph, objective, budget, list(dict.fromkeys(found)))
+    return replace(choice, counters=choice.counters + batch.counters + Counters(costings=costings))
 
 
-def _parts(graph: Graph, methods: Iterable[str]) -> Iterator[Graph]:
-    """The graph without recomputing where it can be avoided, then what each method has alone, with and without that; each distinct one once."""
+def _parts(graph: Graph, methods: Sequence[str]) -> Iterator[tuple[Graph, Graph]]:
+    """What each method has alone, and the same without recomputing where that can be avoided; each with the graph whose work counts."""
+    yield averse(graph), graph
     seen = {_size(graph)}
-    yield averse(graph)
-    for method in methods:
+    parts: list[Graph] = []
+    for method in methods if len(methods) > 1 else ():
         part = restricted(graph, COMMON | {method})
         if _size(part) not in seen:
             seen.add(_size(part))
-            yield part
-            yield averse(part)
+            parts.append(part)
+            yield part, part
+    for part in parts:
+        yield averse(part), part
 
 
 def _size(graph: Graph) -> tuple[int, ...]:

@@ -110,8 +110,8 @@ class Ledger:
                 self.problem.lower(tables, member.node, member.point, member.point, slack=solution.slack)
         return total
 
-    def solution(self, order: Order, slack: Slack | None = None) -> Solution:
-        """The order with its trees and all else that the search for a better one asks about.
+    def solution(self, order: Order, slack: Slack | None = None, judged: bool = True) -> Solution:
+        """The order with its trees and, if it is to be judged, all else that the search for a better one asks about.
 
         The slack of a similar order saves work that is unlikely to matter; its cost is then still that of the trees.
         """
@@ -139,6 +139,8 @@ class Ledger:
                 if loaded or tables.best[point][member.node] < out.costs[member.key]:
                     out.turns[member.key] = turn
         self._find_carried(out, members)
+        if not judged:
+            return out
         used = {(o.node, o.point) for tree in (*out.trees.values(), *out.carried.values()) for o in operators(tree)}
         used |= {(i.node, i.point) for tree in (*out.trees.values(), *out.carried.values()) for i in loads(tree)}
         out.slack = self.problem.slack(tables, out.costs, used)

@@ -132,11 +132,26 @@ def _with_columns_of(op: Op, new: Op) -> Op | None:
 # Outer joins.
 
 
-def _outer_join(op: Any) -> LeftOuterJoin | None:
-    """The left outer join that `op` is, or whose columns it picks without renaming them."""
+def _outer_join(op: Any) -> tuple[LeftOuterJoin, Expr] | None:
+    """The left outer join that `op` is, or whose rows it filters or whose columns it picks without renaming them; and the filter."""
     if isinstance(op, Project) and all(o.expr.name == o.name for o in op.outputs):
         op = op.input
-    return op if isinstance(op, LeftOuterJoin) else None
+    predicate = TRUE
+    if isinstance(op, Filter) and not volatile(op.predicate):
+        op, predicate = op.input, op.predicate
+    return (op, predicate) if isinstance(op, LeftOuterJoin) else None
+
+
+def _below(op: Any, side: Any, other: Any, kind: type[Op]) -> Op | None:
+    """A join of an outer join's rows as an outer join of the join."""
+    found = _outer_join(side)
+    if found is None or volatile(op.on):
+        return None
+    outer, predicate = found
+    if _names(outer) & _names(other) or not op.on.columns <= _names(outer.left) | _names(other):
+        return None
+    below = LeftOuterJoin(kind.build((outer.left, other), (op.on,)), outer.right, outer.on)
+    return Project(filtered(below, [predicate]), _columns(op.schema))
 
 
 @law(InnerJoin, over=(LeftOuterJoin, Project), depth=2)
@@ -146,27 +161,22 @@ def inner_join_below_outer_join(op: InnerJoin) -> Op | None:
     Galindo-Legaria and Rosenthal (TODS 1997). Where it reads R it does not hold: L = {1}, R = {}, S = {1} joined on r = s give nothing on the left side, and
     (1, NULL) joined with nothing on the right.
     """
-    if volatile(op.on):
-        return None
+    return _below(op, op.left, op.right, InnerJoin) or _below(op, op.right, op.left, InnerJoin)
+
+
+@law(InnerJoin, over=(Filter,), depth=2)
+def inner_join_below_filtered_outer_join(op: InnerJoin) -> Op | None:
+    """σp(L ⟕ R) ⋈ S = σp((L ⋈ S) ⟕ R) if the condition reads only L and S."""
     for side, other in ((op.left, op.right), (op.right, op.left)):
-        outer = _outer_join(side)
-        if outer is None or _names(outer) & _names(other) or not op.on.columns <= _names(outer.left) | _names(other):
-            continue
-        below = InnerJoin(outer.left, other, op.on)
-        return Project(LeftOuterJoin(below, outer.right, outer.on), _columns(op.schema))
+        if isinstance(side, Filter) and (found := _below(op, side, other, InnerJoin)):
+            return found
     return None
 
 
 @law(SemiJoin, AntiJoin, over=(LeftOuterJoin, Project), depth=2)
 def half_join_below_outer_join(op: SemiJoin | AntiJoin) -> Op | None:
     """(L ⟕ R) ⋉ S = (L ⋉ S) ⟕ R if the condition reads only L and S; likewise for ▷."""
-    outer = _outer_join(op.left)
-    if outer is None or volatile(op.on) or not op.on.columns <= _names(outer.left) | _names(op.right):
-        return None
-    if _names(outer) & _names(op.right):
-        return None
-    below = type(op)(outer.left, op.right, op.on)
-    return Project(LeftOuterJoin(below, outer.right, outer.on), _columns(op.schema))
+    return _below(op, op.left, op.right, type(op))
 
 
 @law(Filter, over=(LeftOuterJoin, FullOuterJoin))

@@ -299,7 +299,7 @@ def _united(lowering: Lowering, op: Plus | Minus) -> Relation:
     terms = [(s, t) for s, t in _terms(lowering, op, 1) if not isinstance(t, Empty)]
     if not terms:
         return _empty(op.schema)
-    relations = [(sign, lowering.relation(t)) for sign, t in terms]
+    relations = [(sign, _in_order(lowering, lowering.relation(t), columns)) for sign, t in terms]
     weighted = any(s < 0 for s, _ in relations) or any(_is_weighted(r) for _, r in relations)
     queries: list[exp.Query] = []
     for sign, relation in relations:
@@ -312,6 +312,14 @@ def _united(lowering: Lowering, op: Plus | Minus) -> Relation:
     for other in queries[1:]:
         query = cast(exp.Query, exp.Union(this=query, expression=other, distinct=False))
     return Closed(query, columns, weighted)
+
+
+def _in_order(lowering: Lowering, relation: Relation, columns: tuple[str, ...]) -> Relation:
+    """The relation with its columns in this order: UNION goes by position, and the terms of a sum may be joined in different orders."""
+    if tuple(relation.columns) == columns:
+        return relation
+    block = lowering.opened(relation)
+    return replace(block, columns={c: block.columns[c] for c in columns})
 
 
 def _is_weighted(relation: Relation) -> bool:
