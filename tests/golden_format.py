@@ -169,7 +169,7 @@ class Session:
         with duckdb.connect() as connection:
             register_history(connection, job.catalog, self.points(), self.history)
             report = execute(self.planned(block), connection, job.queries)
-            lines = [str(report)]
+            lines = ["results and states are right" if report.right else str(report)]
             for point in (p.name for p in job.timeline.points if p.deliver):
                 run_batch(connection, "answer", job.queries[MAIN], point)
                 rows = connection.execute("SELECT * FROM answer ORDER BY ALL").fetchall()

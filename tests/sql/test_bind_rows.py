@@ -78,6 +78,7 @@ SELECT DISTINCT a, c FROM t
 SELECT DISTINCT a + 0 AS a FROM t ORDER BY a LIMIT 2
 SELECT a, c, sum(b) AS n FROM t GROUP BY ROLLUP (a, c)
 SELECT a, c, sum(b) AS n, count(a) AS ca FROM t GROUP BY CUBE (a, c)
+SELECT c0, c1, count(*) AS n FROM (SELECT a AS c0, a AS c1 FROM t) q GROUP BY CUBE (c0, c1)
 SELECT a, c, grouping(a) AS ga, grouping(c) AS gc, sum(a) AS n FROM t GROUP BY ROLLUP (a, c)
 SELECT a, c, count(*) AS n FROM t GROUP BY GROUPING SETS ((a), (c), (a, c), ())
 SELECT a, count(*) AS n FROM t GROUP BY GROUPING SETS ((a), (a))

@@ -14,18 +14,18 @@ from tempura.choose.derivation import work_of
 from tempura.choose.search import Alternative, Graph, Objective
 from tempura.choose.share import Choice, Counters, Outline, choose, outline
 from tempura.rules.lang import RuleSet
+from tempura.rules.methods import rules
+from tempura.space import STEPS, TICKS
 
 RECOMPUTED = frozenset({"query", "joins", "physical"})
-"""The sources of what recomputing needs."""
-COMMON = RECOMPUTED | {"monotone", "intra"}
-"""The sources of what every method builds on."""
+"""Where what recomputing needs comes from."""
+LAID_OUT = frozenset({TICKS.rule, STEPS.rule})
+"""What the plan space says without any rule."""
 
 AVERSION = 1e6
 """What the policy `incremental` adds to the work of recomputing where something else is possible."""
 OUTLINING = 150_000
 """How many alternatives may be priced before no further part of the graph is looked at."""
-PLANTED = 2
-"""How many of the parts' plans, the cheapest ones, are places to start from."""
 
 
 def decide(graph: Graph, objective: Objective, budget: float | None, methods: RuleSet, *, forced: bool) -> Choice:
@@ -38,29 +38,29 @@ def decide(graph: Graph, objective: Objective, budget: float | None, methods: Ru
         priced = [p * w for p, w in zip(graph.prices, work, strict=True)]
         return replace(eager, total=objective.total(graph, work), by_point=priced, work_by_point=work)
     batch = choose(restricted(graph, RECOMPUTED), objective, budget)
-    found = [batch.seed]
-    outlines: list[Outline] = []
+    drawn: dict[float | tuple[float, ...], Outline] = {}
     costings = 0
-    for part, true in _parts(graph, [p.name for p in methods.parts if p.rules]):
-        drawn = outline(part, objective, true)
-        if drawn is not None:
-            outlines.append(drawn)
-            costings += drawn.costings
+    for part, true in _parts(graph, [p for p in methods.parts if p.rules]):
+        found = outline(part, objective, true)
+        if found is not None:
+            drawn.setdefault(objective.total(graph, found.work), found)
+            costings += found.costings
         if costings > OUTLINING:
             break
-    outlines.sort(key=lambda o: objective.total(graph, o.work))
-    found += [o.seed for o in outlines[:PLANTED]]
-    choice = choose(graph, objective, budget, list(dict.fromkeys(found)))
+    # What avoids recomputing comes first: it is most unlike what the search finds from nothing.
+    first, *others = drawn
+    seeds = [drawn[first].seed, batch.seed, *(drawn[total].seed for total in sorted(others))]
+    choice = choose(graph, objective, budget, seeds)
     return replace(choice, counters=choice.counters + batch.counters + Counters(costings=costings))
 
 
-def _parts(graph: Graph, methods: Sequence[str]) -> Iterator[tuple[Graph, Graph]]:
+def _parts(graph: Graph, methods: Sequence[RuleSet]) -> Iterator[tuple[Graph, Graph]]:
     """What each method has alone, and the same without recomputing where that can be avoided; each with the graph whose work counts."""
     yield averse(graph), graph
     seen = {_size(graph)}
     parts: list[Graph] = []
     for method in methods if len(methods) > 1 else ():
-        part = restricted(graph, COMMON | {method})
+        part = restricted(graph, RECOMPUTED, LAID_OUT | {rule.name for rule in rules(method).rules})
         if _size(part) not in seen:
             seen.add(_size(part))
             parts.append(part)
@@ -74,9 +74,12 @@ def _size(graph: Graph) -> tuple[int, ...]:
     return tuple(map(len, graph.alternatives))
 
 
-def restricted(graph: Graph, sources: frozenset[str]) -> Graph:
-    """The graph with the alternatives of some sources only."""
-    kept = [[a for a in found if a.tag.source.method in sources] for found in graph.alternatives]
+def restricted(graph: Graph, methods: frozenset[str], names: frozenset[str] = frozenset()) -> Graph:
+    """The graph with the alternatives that come from some methods, or from some rules, only."""
+    kept = [
+        [a for a in found if a.tag.source.method in methods or a.tag.source.rule in names]
+        for found in graph.alternatives
+    ]
     return replace(graph, alternatives=kept)
 
 

@@ -67,6 +67,18 @@ def operators(tree: Computed | Loaded) -> list[Computed]:
     return list(done.values())
 
 
+def occurrences(tree: Computed | Loaded) -> dict[int, int]:
+    """How often each node is computed in a tree when what is shared is written out."""
+    counts: dict[int, int] = {}
+    times = {id(tree): 1}
+    for operator in reversed(operators(tree)):  # readers before their inputs
+        here = times[id(operator)]
+        counts[operator.node] = counts.get(operator.node, 0) + here
+        for i in operator.inputs:
+            times[id(i)] = times.get(id(i), 0) + here
+    return counts
+
+
 def loads(tree: Computed | Loaded) -> Iterator[Loaded]:
     """What a tree loads, once for each operator that reads it."""
     if isinstance(tree, Loaded):

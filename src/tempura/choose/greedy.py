@@ -16,20 +16,26 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import pairwise
 
-from tempura.choose.derivation import Key, kept_bytes, loads, operators
+from tempura.choose.derivation import Key, kept_bytes, loads, occurrences
 from tempura.choose.ledger import Draft, Ledger, Member, Order, Solution
 from tempura.choose.search import Graph, Trail
 
+REPEATED = 32
+"""How many nodes that the plan at hand computes repeatedly, those that would save most, are considered at a time."""
 CANDIDATES = 64
-"""How many single nodes, those that promise most, are considered at a time; the plan notes when there were more."""
+"""How many other single nodes, those that promise most, are; the plan notes when there were more."""
 GROUPS = 48
 """How many groups are."""
 RECHECKED = 48
 """How many candidates without gain are looked at again after each acceptance."""
 FAILURES = 2
 """How often a candidate may disappoint when it is evaluated exactly."""
+SEEDS = 3
+"""How many seeds are looked at in any case."""
 STARTS = 2
-"""How many places to start from, the cheapest ones, are improved."""
+"""How many places to start from are improved in any case."""
+FURTHER = 150_000
+"""Others are while fewer alternatives than this have been priced."""
 EFFORT = 600_000
 """How many alternatives may be priced while adding states, a few tenths of a second; the plan notes when that ended the search."""
 CLEANING = 300_000
@@ -69,14 +75,26 @@ class Greedy:
             self.notes += [note for note in other.notes if note not in self.notes]
 
     def best(self, seeds: Sequence[Iterable[Key]]) -> Solution:
-        """The best that is found from no states at all and from the best seeds."""
+        """The best that is found from no states at all and from the seeds.
+
+        The cheapest place to start from and the first seed, which should be unlike it, are always tried; others while that is cheap.
+        """
         ledger = self.ledger
-        plain = ledger.settled(ledger.solution(ledger.results))
-        planted = [ledger.settled(ledger.solution(ledger.order_of(seed))) for seed in seeds]
-        planted = [s for s in planted if fits(self.graph, self.budget, s)]
-        starts = {s.total: s for s in sorted([plain, *planted], key=lambda s: -s.total)}
-        best = [starts[total] for total in sorted(starts)[:STARTS]]
-        return min((self.improved(s) for s in best), key=lambda s: s.total)
+        starts = [ledger.settled(ledger.solution(ledger.results))]
+        for n, seed in enumerate(seeds):
+            if n < SEEDS or self._spent() < FURTHER:
+                planted = ledger.settled(ledger.solution(ledger.order_of(seed)))
+                starts += [planted] if fits(self.graph, self.budget, planted) else []
+        first = min(starts, key=lambda s: s.total)
+        distinct = {s.total: s for s in (first, *starts[1:2], *sorted(starts, key=lambda s: s.total))}
+        found: list[Solution] = []
+        for n, start in enumerate(distinct.values()):
+            if n < STARTS or self._spent() < FURTHER:
+                found.append(self.improved(start))
+        return min(found, key=lambda s: s.total)
+
+    def _spent(self) -> int:
+        return self.problem.costings - self.started
 
     def improved(self, solution: Solution) -> Solution:
         """Add, clean up, and once more if that changed anything."""
@@ -149,7 +167,7 @@ class Greedy:
         return solution
 
     def _has_effort_left(self) -> bool:
-        if self.problem.costings - self.started < EFFORT:
+        if self._spent() < EFFORT:
             return True
         note = f"sharing stopped after pricing {EFFORT} alternatives; a longer search may find a cheaper plan"
         self.notes += [] if note in self.notes else [note]
@@ -224,27 +242,40 @@ class Greedy:
         return self.rank(max(saved - spent, saved_early - spent_early), candidate)
 
     def candidates(self, solution: Solution) -> list[Candidate]:
-        """The groups, and single nodes that good plans read at two places or more (any that they read, under a budget)."""
+        """What the plan at hand computes more than once, single nodes that good plans would read, and groups."""
         slack, problem = solution.slack, self.problem
         least = 2 if self.budget is None else 1
-        places: dict[int, set[int]] = {}
-        for tree in solution.trees.values():
-            for operator in operators(tree):
-                places.setdefault(operator.node, set()).add(operator.point)
+        places: dict[int, dict[int, int]] = {}
+        """Per node and point: how often the plan computes it."""
+        for (_, point), tree in solution.trees.items():
+            for node, count in occurrences(tree).items():
+                at = places.setdefault(node, {})
+                at[point] = at.get(point, 0) + count
         singles: list[Candidate] = []
-        for node, count in slack.readers.items():
-            if count >= least:
-                first = self.graph.available[node]
-                points = {first} if self.rising else set(range(first, problem.points))
-                singles += [
-                    (Member(node, p),) for p in points | places.get(node, set()) if self.ledger.may_keep(node, p)
-                ]
-        wanted = [(m,) for m in self.wanted]
+        repeated: list[tuple[float, Candidate]] = []
+        for node in dict.fromkeys((*slack.readers, *places)):
+            first, here = self.graph.available[node], places.get(node, {})
+            points = {first} if self.rising else set(range(first, problem.points))
+            members = [Member(node, p) for p in sorted(points | here.keys()) if self.ledger.may_keep(node, p)]
+            if slack.readers.get(node, 0) >= least:
+                singles += [(m,) for m in members]
+            repeated += [(-gain, (m,)) for m in members if (gain := self._saves(solution, m, here)) > 0]
+        chosen = [candidate for _, candidate in sorted(repeated)[:REPEATED]]
         return [
+            *chosen,
             *self._promising(solution, singles, CANDIDATES, "single nodes"),
             *self._promising(solution, self._groups(slack.readers), GROUPS, "groups"),
-            *wanted,
+            *((m,) for m in self.wanted),
         ]
+
+    def _saves(self, solution: Solution, member: Member, places: dict[int, int]) -> float:
+        """What writing the member saves where the plan now computes it, if nothing else changes."""
+        tables, problem, node = solution.tables, self.problem, member.node
+        saved = -tables.best[member.point][node] - problem.save[member.point][node]
+        for point, count in places.items():
+            if point >= member.point:
+                saved += count * (tables.best[point][node] - problem.load[point][node])
+        return saved
 
     def _promising(self, solution: Solution, candidates: Iterable[Candidate], limit: int, what: str) -> list[Candidate]:
         """Those candidates that promise most, were each of a few readers to save all that a load can save it."""

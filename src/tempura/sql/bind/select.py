@@ -159,7 +159,12 @@ class Select:
         outputs: list[Output] = []
         for item in self.items:
             if isinstance(item.tree, exp.Column):
-                outputs.append(passed(columns[item.tree.name]))
+                column = columns[item.tree.name]
+                # A column under two names is two columns: CUBE may keep the one and drop the other.
+                again = any(o.expr.name == column.name for o in outputs)
+                name = fresh(column.name, taken | columns.keys()) if again else column.name
+                taken.add(name)
+                outputs.append(passed(column, name))
                 continue
             tree = detached(item.tree)
             expr = Expr(tree)
