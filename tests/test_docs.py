@@ -22,10 +22,11 @@ from typer.testing import CliRunner
 import tempura
 from examples.extending.unmet import UNMET
 from tempura.cli import app
-from tempura.rules.deltas import INTRA, MONOTONE
+from tempura.rules.deltas import INTRA
 from tempura.rules.eager import EAGER
 from tempura.rules.joins import JOINS
 from tempura.rules.lang import RuleSet
+from tempura.rules.matching import MONOTONE
 from tempura.rules.methods import METHODS
 from tempura.testing import Unsound, check_sound
 

@@ -29,10 +29,11 @@ from tempura.job import Job
 from tempura.memo import IntervalSpans, Memo, SignatureSpans
 from tempura.memo.memo import QUERY, Source
 from tempura.optimizer import Explored, Settings, explore
-from tempura.rules.deltas import MONOTONE, L, Q, R, X, Xs, delta_inner_join, on, plus_delta, predicate, t, u
+from tempura.rules.deltas import L, Q, R, X, Xs, delta_inner_join, on, plus_delta, predicate, t, u
 from tempura.rules.im1 import IM1, limit, order
 from tempura.rules.joins import join_orders
 from tempura.rules.lang import LAST, Link, Rule, decline, rule, rule_set, tvrs, where
+from tempura.rules.matching import MONOTONE
 from tempura.rules.methods import ALL, METHODS
 from tempura.schema import Column
 from tempura.space import intervals

@@ -1,4 +1,4 @@
-"""The delta rules of monotone operators, and the rules inside one TVR. Every method builds on these.
+"""The delta rules of linear operators, joins and aggregate states, and the rules inside one TVR. Every method builds on these.
 
 L' is L[u], ΔL is L[t:u]. All of them hold for deltas with retractions as well, except where a condition says otherwise.
 """
@@ -162,21 +162,18 @@ def minus_snapshots_always(Q: TvrRef, t: Time, u: Time):
     Q[t:u] = Minus(Q[u], Q[t])
 
 
-MONOTONE = rule_set(
-    "monotone",
-    (
-        delta_filter,
-        delta_project,
-        delta_expand,
-        delta_replicate,
-        delta_plus,
-        delta_minus,
-        delta_inner_join,
-        delta_inner_join_mirrored,
-        aggregate_state,
-        delta_state,
-        merged_state,
-    ),
+LINEAR = (
+    delta_filter,
+    delta_project,
+    delta_expand,
+    delta_replicate,
+    delta_plus,
+    delta_minus,
+    delta_inner_join,
+    delta_inner_join_mirrored,
+    aggregate_state,
+    delta_state,
+    merged_state,
 )
 MERGE = rule_set("intra", (plus_delta,))
 INTRA = rule_set("intra", (plus_delta, minus_snapshots))

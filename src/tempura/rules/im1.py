@@ -1,7 +1,6 @@
 """IM-1: delta rules for every operator, also where inserts make rows go.
 
-Semi-, anti- and outer joins: with equalities only, a row of L finds a partner iff its key is among the distinct keys D of R. D is a TVR
-of its own (the link `matches`), small, and its delta is exactly the keys that flip, so R itself is not needed to decide what changes. With a
+Anti- and outer joins: the keys D of the right side decide who finds a partner (`rules/matching.py`), and what flips is taken back or padded. With a
 residual predicate keys do not decide, and the rows of L' that share a key with ΔR are looked at again.
 """
 
@@ -34,6 +33,7 @@ from tempura.explore import Time, TvrRef
 from tempura.expr import TRUE, Expr, col, same_columns
 from tempura.rules.deltas import L, Q, R, X, by, calls, mergeable, on, subtractable, t, u
 from tempura.rules.lang import Link, decline, payloads, rule, rule_set, tvrs, where
+from tempura.rules.matching import by_key, by_row, decides, define_matches, flips, group_keys, matches
 from tempura.rules.views import (
     affected,
     condition,
@@ -50,82 +50,35 @@ from tempura.schema import Column
 S = tvrs("S")
 order, limit, offset, partition, functions = payloads("order limit offset partition functions")
 
-matches = Link("matches")
-"""The distinct join keys of the right side of a semi-, anti- or outer join."""
 buffer = Link("buffer")
 """The first limit + offset rows, which LIMIT with OFFSET is taken from."""
-
-
-def by_key(L: TvrRef, R: TvrRef, on: Expr) -> bool:
-    """Whether equalities alone decide who matches."""
-    split = condition(L, R, on)
-    return bool(split.equi) and split.residual is TRUE
-
-
-def by_row(L: TvrRef, R: TvrRef, on: Expr) -> bool:
-    split = condition(L, R, on)
-    return bool(split.equi) and split.residual is not TRUE
-
-
-def _define_matches(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr) -> None:
-    if not matches(Q).exists:
-        matches(Q)[:] = _matches(L, R, on)
-
-
-def _matches(L: TvrRef, R: TvrRef, on: Expr) -> Aggregate:
-    outputs = join_key_outputs(condition(L, R, on), R.schema)
-    return Aggregate(Project(R[:], outputs), tuple(o.name for o in outputs), ())
-
-
-def decides(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr) -> bool:
-    """Whether the link leads to the keys of this very join: Q may be defined by several."""
-    return by_key(L, R, on) and matches(Q).id == Q.known(_matches(L, R, on))
-
-
-@rule(Q[:] == SemiJoin(L[:], R[:], on), where(by_key))
-def matches_of_semi_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
-    """The keys that decide a semi-join."""
-    _define_matches(Q, L, R, on)
 
 
 @rule(Q[:] == AntiJoin(L[:], R[:], on), where(by_key))
 def matches_of_anti_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """The keys that decide an anti-join."""
-    _define_matches(Q, L, R, on)
+    define_matches(Q, L, R, on)
 
 
 @rule(Q[:] == LeftOuterJoin(L[:], R[:], on), where(by_key))
 def matches_of_left_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """The keys that decide which rows of a left outer join are padded."""
-    _define_matches(Q, L, R, on)
-
-
-def _flips(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time) -> Project:
-    """The rows of L' whose partners appeared (positive) or vanished (negative): L' ⋈ ΔD, without the key columns."""
-    return Project(InnerJoin(L[u], matches(Q)[t:u], join_key_condition(condition(L, R, on))), kept(L.schema))
-
-
-@rule(Q[:] == SemiJoin(L[:], R[:], on), L[t:u], matches(Q)[t:u], where(decides))
-def delta_semi_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
-    """Δ(L ⋉ R) = ΔL ⋉ R + L' ⋈ ΔD; whether ΔL finds a partner can be asked of R or of D."""
-    keys = join_key_condition(condition(L, R, on))
-    Q[t:u] = Plus((SemiJoin(L[t:u], R[t], on), _flips(Q, L, R, on, t, u)))
-    Q[t:u] = Plus((SemiJoin(L[t:u], matches(Q)[t], keys), _flips(Q, L, R, on, t, u)))
+    define_matches(Q, L, R, on)
 
 
 @rule(Q[:] == AntiJoin(L[:], R[:], on), L[t:u], matches(Q)[t:u], where(decides))
 def delta_anti_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
     """Δ(L ▷ R) = ΔL ▷ R - L' ⋈ ΔD. An insert into R takes rows back: {1} ▷ ∅ is {1}, {1} ▷ {1} is empty."""
     keys = join_key_condition(condition(L, R, on))
-    Q[t:u] = Minus(AntiJoin(L[t:u], R[t], on), _flips(Q, L, R, on, t, u))
-    Q[t:u] = Minus(AntiJoin(L[t:u], matches(Q)[t], keys), _flips(Q, L, R, on, t, u))
+    Q[t:u] = Minus(AntiJoin(L[t:u], R[t], on), flips(Q, L, R, on, t, u))
+    Q[t:u] = Minus(AntiJoin(L[t:u], matches(Q)[t], keys), flips(Q, L, R, on, t, u))
 
 
 @rule(Q[:] == LeftOuterJoin(L[:], R[:], on), L[t:u], R[t:u], matches(Q)[t:u], where(decides))
 def delta_left_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
     """Δ(L ⟕ R) = ΔL ⟕ R + L' ⋈ ΔR - pad(L' ⋈ ΔD): who finds a first partner is no longer padded."""
     grown = Plus((LeftOuterJoin(L[t:u], R[t], on), InnerJoin(L[u], R[t:u], on)))
-    Q[t:u] = Minus(grown, Project(_flips(Q, L, R, on, t, u), padded(L.schema, R.schema)))
+    Q[t:u] = Minus(grown, Project(flips(Q, L, R, on, t, u), padded(L.schema, R.schema)))
 
 
 # With a residual predicate: look again at the rows of L' that share a key with ΔR.
@@ -169,24 +122,6 @@ def _no_equality(L: TvrRef, R: TvrRef, on: Expr, t: Time) -> None:
         decline("no equality in the join condition, so every row may be affected")
 
 
-@rule(Q[:] == SemiJoin(L[:], R[:], on), L[t:u], where(lambda R, t: not R.changes(t)))
-def delta_semi_join_left(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
-    """Δ(L ⋉ R) = ΔL ⋉ R while R stays."""
-    Q[t:u] = SemiJoin(L[t:u], R[t], on)
-
-
-@rule(Q[:] == AntiJoin(L[:], R[:], on), L[t:u], where(lambda R, t: not R.changes(t)))
-def delta_anti_join_left(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
-    """Δ(L ▷ R) = ΔL ▷ R while R stays."""
-    Q[t:u] = AntiJoin(L[t:u], R[t], on)
-
-
-@rule(Q[:] == LeftOuterJoin(L[:], R[:], on), L[t:u], where(lambda R, t: not R.changes(t)))
-def delta_left_outer_join_left(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
-    """Δ(L ⟕ R) = ΔL ⟕ R while R stays."""
-    Q[t:u] = LeftOuterJoin(L[t:u], R[t], on)
-
-
 @rule(Q[:] == LeftOuterJoin(L[:], R[:], on), R[t:u], where(lambda L, R, on: not condition(L, R, on).equi))
 def delta_left_outer_join_unkeyed(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time):
     """Without an equality there is nothing to find the affected rows by."""
@@ -215,23 +150,10 @@ def delta_distinct(Q: TvrRef, S: TvrRef, by: tuple[str, ...], t: Time, u: Time):
     """Δδ: the groups that are there now and were not, less those that were there and are not; counts decide."""
     before = touched(S[t], affected(S[t:u], S.schema, by), by)
     after = MergeState((before, S[t:u]), by, ())
-    was, now = _group_keys(before, Q, by), _group_keys(after, Q, by)
+    was, now = group_keys(before, Q, by), group_keys(after, Q, by)
     came = AntiJoin(Project(after, kept(Q.schema)), was, same_columns(by, key_names(by)))
     went = AntiJoin(Project(before, kept(Q.schema)), now, same_columns(by, key_names(by)))
     Q[t:u] = Minus(came, went)
-
-
-def _group_keys(groups: Any, Q: TvrRef, by: tuple[str, ...]) -> Project:
-    given = {c.name: c for c in Q.schema}
-    return Project(
-        groups, tuple(Output(Column(k, given[c].type, True), col(c)) for c, k in zip(by, key_names(by), strict=True))
-    )
-
-
-@rule(Q[:] == Aggregate(X[:], by, ()), X[t:u], where(lambda X, t: X.insert_only(t)))
-def delta_distinct_insert_only(Q: TvrRef, X: TvrRef, by: tuple[str, ...], t: Time, u: Time):
-    """Δδ(X) = δ(ΔX) ▷ δ(X) while rows only come."""
-    Q[t:u] = AntiJoin(Aggregate(X[t:u], by, ()), _group_keys(Q[t], Q, by), same_columns(by, key_names(by)))
 
 
 def keeps_no_state(X: TvrRef, calls: tuple[AggregateCall, ...], t: Time) -> bool:
@@ -316,23 +238,17 @@ def merged_limit(Q: TvrRef, X: TvrRef, order: tuple[SortKey, ...], limit: int | 
 IM1 = rule_set(
     "IM1",
     (
-        matches_of_semi_join,
         matches_of_anti_join,
         matches_of_left_outer_join,
-        delta_semi_join,
         delta_anti_join,
         delta_left_outer_join,
         delta_semi_join_residual,
         delta_anti_join_residual,
         delta_left_outer_join_residual,
-        delta_semi_join_left,
-        delta_anti_join_left,
-        delta_left_outer_join_left,
         delta_left_outer_join_unkeyed,
         full_outer_join_parts,
         delta_aggregate,
         delta_distinct,
-        delta_distinct_insert_only,
         delta_affected_groups,
         distinct_calls,
         delta_window,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tempura.errors import JobError
-from tempura.rules.deltas import INTRA, INTRA_UNPRUNED, MERGE, MONOTONE
+from tempura.rules.deltas import INTRA, INTRA_UNPRUNED, MERGE
 from tempura.rules.eager import EAGER
 from tempura.rules.im1 import IM1
 from tempura.rules.im2 import IM2
 from tempura.rules.joins import HOV, JOINS
 from tempura.rules.lang import RuleSet
+from tempura.rules.matching import MONOTONE
 from tempura.rules.ojv import OJV
 from tempura.rules.part import PART
 
