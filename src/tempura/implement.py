@@ -130,6 +130,7 @@ class Implementation:
             size=size,
             prices=list(prices),
             groups=self._complements(),
+            until=[self.space.until(self.space.group(g)) for g, _ in self.nodes],
         )
 
     def _may_keep(self, group: int, place: Place) -> bool:

@@ -131,6 +131,23 @@ class Space:
             found = self._available[group.id] = max((self.available(self.group(i)) for i in inputs), default=0)
         return found
 
+    def until(self, group: Group) -> int:
+        """The last point at which computing the group is considered: with many points, the first that knows something newer.
+
+        There it may be what a delta starts from; later only if it was kept.
+        """
+        last = len(self.timeline.points) - 1
+        if last < FEW:
+            return last
+        if group.interval is None:
+            inputs = (i for m, _ in self.members(group.id)[:1] for i in m.inputs)
+            return max(min((self.until(self.group(i)) for i in inputs), default=last), self.available(group))
+        tables = frozenset[str]() if group.tvr is None else self.memo.tvr(group.tvr).tables
+        newer = (
+            p for p, tick in enumerate(self.ticks.last_of_point) if self.ticks.seen(tables, tick) > group.interval.end
+        )
+        return next(newer, last)
+
     def known(self, tvr: int, start: int, end: int) -> int | None:
         """The group of Q[u] (start -1) or Q[t:u], if something needs it."""
         record = self.memo.tvr(tvr)

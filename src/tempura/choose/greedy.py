@@ -30,16 +30,22 @@ RECHECKED = 48
 """How many candidates without gain are looked at again after each acceptance."""
 FAILURES = 2
 """How often a candidate may disappoint when it is evaluated exactly."""
+FEW = 3
+"""Up to so many points the search has all its patience."""
 SEEDS = 3
 """How many seeds are looked at in any case."""
-STARTS = 2
-"""How many places to start from are improved in any case."""
-FURTHER = 150_000
+STARTS = 3
+"""To how many places to start from states are added, unless that has become too much work."""
+CLEANED = 3
+"""How many plans, the cheapest, are cleaned up."""
+FURTHER = 100_000
 """Others are while fewer alternatives than this have been priced."""
-EFFORT = 600_000
-"""How many alternatives may be priced while adding states, a few tenths of a second; the plan notes when that ended the search."""
-CLEANING = 300_000
-"""How many may be priced while cleaning up."""
+MOST = 350_000
+"""And none but the first when this many have been."""
+EFFORT = 150_000
+"""How many alternatives may be priced while adding states to one plan; the plan notes when that ended the search."""
+CLEANING = 60_000
+"""How many may be priced while cleaning one up."""
 
 Candidate = tuple[Member, ...]
 
@@ -62,6 +68,8 @@ class Greedy:
         self.dense = dense
         """Whether gain per byte counts, rather than gain."""
         self.rising = all(a < b for a, b in pairwise(self.problem.factors))
+        self.patience = min(1.0, (FEW / self.problem.points) ** 2)
+        """With many points there are more states to find and each is more work to judge, so fewer places to start from are tried."""
         self.started = self.problem.costings
         self.seen = 0
         self.accepted = 0
@@ -77,32 +85,38 @@ class Greedy:
     def best(self, seeds: Sequence[Iterable[Key]]) -> Solution:
         """The best that is found from no states at all and from the seeds.
 
-        The cheapest place to start from and the first seed, which should be unlike it, are always tried; others while that is cheap.
+        States are added to all places to start from, while that is cheap; the cheapest of what comes of it are cleaned up. The first seed should
+        be unlike what is found from nothing: both are tried unless that has become too much work.
         """
         ledger = self.ledger
-        starts = [ledger.settled(ledger.solution(ledger.results))]
+        starts = [ledger.settled(ledger.results)]
         for n, seed in enumerate(seeds):
-            if n < SEEDS or self._spent() < FURTHER:
-                planted = ledger.settled(ledger.solution(ledger.order_of(seed)))
+            if n < SEEDS or self._spent() < FURTHER * self.patience:
+                planted = ledger.settled(ledger.order_of(seed))
                 starts += [planted] if fits(self.graph, self.budget, planted) else []
-        first = min(starts, key=lambda s: s.total)
-        distinct = {s.total: s for s in (first, *starts[1:2], *sorted(starts, key=lambda s: s.total))}
-        found: list[Solution] = []
+        cheapest = min(starts, key=lambda s: s.total)
+        distinct = {s.total: s for s in (cheapest, *starts[:2], *sorted(starts, key=lambda s: s.total))}
+        grown: dict[float, Solution] = {}
         for n, start in enumerate(distinct.values()):
-            if n < STARTS or self._spent() < FURTHER:
-                found.append(self.improved(start))
+            if n == 0 or self._spent() < (MOST if n < STARTS else FURTHER) * self.patience:
+                better = self.extended(start)
+                grown.setdefault(better.total, better)
+        most = MOST * self.patience
+        found = [
+            self.improved(grown[t]) for n, t in enumerate(sorted(grown)[:CLEANED]) if n == 0 or self._spent() < most
+        ]
         return min(found, key=lambda s: s.total)
 
     def _spent(self) -> int:
         return self.problem.costings - self.started
 
     def improved(self, solution: Solution) -> Solution:
-        """Add, clean up, and once more if that changed anything."""
+        """Clean up, add again, and once more if that changed anything."""
         for _ in range(2):
-            cleaned = self.cleaned(self.extended(solution))
+            cleaned = self.cleaned(solution)
             if not cleaned.total < solution.total:
                 break
-            solution = cleaned
+            solution = self.extended(cleaned)
         return solution
 
     def gains(self, total: float, solution: Solution) -> bool:
@@ -126,7 +140,8 @@ class Greedy:
                     heappush(heap, (-self.estimate(solution, candidate), candidate, turn))
 
         enter()
-        while heap and self._has_effort_left():
+        end = self.problem.costings + EFFORT
+        while heap and self._has_effort_left(end):
             key, candidate, estimated = heappop(heap)
             if key >= 0:
                 heappush(heap, (key, candidate, estimated))
@@ -152,7 +167,7 @@ class Greedy:
                 if heap and -gain > heap[0][0]:
                     heappush(heap, (-gain, candidate, turn))
                     continue
-            better = self.ledger.settled(self.ledger.solution(exact[candidate].order, solution.slack))
+            better = self.ledger.settled(exact[candidate].order, solution.slack)
             if not fits(self.graph, self.budget, better) or not self.gains(better.total, solution):
                 continue
             solution = better
@@ -166,8 +181,8 @@ class Greedy:
         self.seen += len(candidates)
         return solution
 
-    def _has_effort_left(self) -> bool:
-        if self._spent() < EFFORT:
+    def _has_effort_left(self, end: int) -> bool:
+        if self.problem.costings < end:
             return True
         note = f"sharing stopped after pricing {EFFORT} alternatives; a longer search may find a cheaper plan"
         self.notes += [] if note in self.notes else [note]
@@ -278,27 +293,30 @@ class Greedy:
         return saved
 
     def _promising(self, solution: Solution, candidates: Iterable[Candidate], limit: int, what: str) -> list[Candidate]:
-        """Those candidates that promise most, were each of a few readers to save all that a load can save it."""
+        """Those candidates that promise most, were each of a few readers to save all that a load can save it; and half as many whose
+        readers need least of that to become part of the plan."""
         slack, tables, problem = solution.slack, solution.tables, self.problem
-        scored: list[tuple[float, Candidate]] = []
+        scored: list[tuple[float, float, Candidate]] = []
         for candidate in dict.fromkeys(candidates):
-            promise, saves = self.ledger.nothing, False
+            promise, lacking, saves = self.ledger.nothing, 0.0, False
             for node, point, _ in candidate:
+                once, needed = -problem.infinite, 1.0
                 for p in range(point, problem.points):
-                    saved = (tables.have[p][node] - problem.load[p][node]) * slack.joint
-                    saves = saves or saved > slack.rows[p][node]
-                once = max(
-                    tables.have[p][node] - problem.load[p][node] - slack.rows[p][node]
-                    for p in range(point, problem.points)
-                )
+                    saved, gap = tables.have[p][node] - problem.load[p][node], slack.rows[p][node]
+                    saves = saves or saved * slack.joint > gap
+                    once = max(once, saved - gap)
+                    needed = min(needed, gap / saved if gap < saved else 1.0)
+                lacking += needed
                 promise += once * min(slack.readers.get(node, 0), 4)
                 promise -= tables.best[point][node] + problem.save[point][node]
             if saves:
-                scored.append((-promise, candidate))
+                scored.append((-promise, lacking, candidate))
         if len(scored) > limit:
             note = f"sharing considered only the {limit} most promising {what} at a time; there were more"
             self.notes += [] if note in self.notes else [note]
-        return [candidate for _, candidate in sorted(scored)[:limit]]
+        scored.sort()
+        near = sorted(scored[limit:], key=lambda entry: entry[1])[: limit // 2]
+        return [candidate for *_, candidate in (*scored[:limit], *near)]
 
     def _groups(self, readers: dict[int, int]) -> Iterable[Candidate]:
         """The groups at their earliest points (at later ones too, where work may be cheaper there)."""
@@ -322,7 +340,7 @@ class Greedy:
                     continue
                 order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
                 if self.gains(self.ledger.total(order, member.point, solution), solution):
-                    better = self.ledger.settled(self.ledger.solution(order, solution.slack))
+                    better = self.ledger.settled(order, solution.slack)
                     if fits(self.graph, self.budget, better) and self.gains(better.total, solution):
                         solution = better
         return solution

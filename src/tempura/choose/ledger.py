@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tempura.choose.derivation import Computed, Key, Loaded, Written, derive, loads, operators, same_run_reads
-from tempura.choose.search import COMPUTED, Graph, Problem, Slack, Tables, no_derivation
+from tempura.choose.search import COMPUTED, Graph, Pending, Problem, Slack, Tables, no_derivation
 
 
 class Member(NamedTuple):
@@ -53,8 +53,8 @@ class Solution:
     """What readers save for themselves, which is not (yet) a member."""
     feeds: dict[Key, set[Key]] = field(default_factory=dict[Key, set[Key]])
     """For each member, those of the same run that it is computed from, directly or not."""
-    starts: list[tuple[Tables, float]] = field(default_factory=list[tuple[Tables, float]])
-    """The tables and the cost so far at the beginning of each point."""
+    starts: list[tuple[Tables, float, Pending]] = field(default_factory=list[tuple[Tables, float, Pending]])
+    """The tables and the cost so far at the beginning of each point, and what later points do not know yet."""
     turns: dict[Key, Tables] = field(default_factory=dict[Key, Tables])
     """The tables at a member's turn, where the final ones do not show what it costs: some later member is computed from it and could
     seem to make it cheaper, or it is a result that is itself loaded."""
@@ -100,14 +100,17 @@ class Ledger:
 
     def total(self, order: Order, since: int, solution: Solution) -> float:
         """The cost of an order that differs from a solution's from point `since` on, or infinite if it is not lower."""
-        tables, total = solution.starts[since]
+        tables, total, waiting = solution.starts[since]
         tables = tables.fork(since)
-        for members in order[since:]:
-            for member in members:
+        pending = [list(nodes) for nodes in waiting]
+        for point in range(since, len(order)):
+            self.problem.spread(tables, point, pending, slack=solution.slack)
+            for member in order[point]:
                 total += self.value(tables, member) + self.write(member)
                 if total >= solution.total:
                     return self.problem.infinite
-                self.problem.lower(tables, member.node, member.point, member.point, slack=solution.slack)
+                self.problem.offer(tables, member.node, point, point, pending, slack=solution.slack)
+                self.problem.spread(tables, point, pending, slack=solution.slack)
         return total
 
     def solution(self, order: Order, slack: Slack | None = None, judged: bool = True) -> Solution:
@@ -118,8 +121,10 @@ class Ledger:
         tables = self.tables.fork()
         out = Solution(order, self.nothing, tables)
         members = {m.key for at in order for m in at}
+        pending: Pending = [[] for _ in order]
         for point, at in enumerate(order):
-            out.starts.append((tables.fork(point), out.total))
+            self.problem.spread(tables, point, pending, slack=slack)
+            out.starts.append((tables.fork(point), out.total, [list(nodes) for nodes in pending]))
             turns: list[tuple[Member, Tables]] = []
             for member in at:
                 cost = self.value(tables, member)
@@ -133,18 +138,22 @@ class Ledger:
                     out, {(i.node, point) for i in loads(tree) if i.written == point and i.node != member.node}
                 )
                 turns.append((member, tables.fork(point, point + 1)))
-                self.problem.lower(tables, member.node, point, point, slack=slack)
+                self.problem.offer(tables, member.node, point, point, pending, slack=slack)
+                self.problem.spread(tables, point, pending, slack=slack)
             for member, turn in turns:
                 loaded = member.result and turn.source[point][member.node] != COMPUTED
                 if loaded or tables.best[point][member.node] < out.costs[member.key]:
                     out.turns[member.key] = turn
         self._find_carried(out, members)
-        if not judged:
-            return out
+        if judged:
+            self._judge(out)
+        return out
+
+    def _judge(self, out: Solution) -> None:
+        """Work out how much everything must become cheaper before that matters to the solution."""
         used = {(o.node, o.point) for tree in (*out.trees.values(), *out.carried.values()) for o in operators(tree)}
         used |= {(i.node, i.point) for tree in (*out.trees.values(), *out.carried.values()) for i in loads(tree)}
-        out.slack = self.problem.slack(tables, out.costs, used)
-        return out
+        out.slack = self.problem.slack(out.tables, out.costs, used)
 
     def _find_carried(self, out: Solution, members: set[Key]) -> None:
         """Collect what the trees, and the trees of what they load, expect to be saved by no member."""
@@ -185,22 +194,26 @@ class Ledger:
             order[member.point] = [m for m in at if m.key in before] + [member] + [m for m in at if m.key not in before]
         return order
 
-    def settled(self, solution: Solution) -> Solution:
-        """The solution with what readers save for themselves as members, and without members that nobody reads.
+    def settled(self, order: Order, slack: Slack | None = None) -> Solution:
+        """The order's solution with what readers save for themselves as members, and without members that nobody reads.
 
-        Two readers that save the same node separately are thereby charged once; the cost never rises.
+        Two readers that save the same node separately are thereby charged once; the cost never rises. The slack is that of a similar order.
         """
+        solution = self.solution(order, slack, judged=slack is None)
+        slack = slack or solution.slack
         for _ in range(4):
             read = {(i.node, i.written) for tree in solution.trees.values() for i in loads(tree)}
             read |= {(i.node, i.written) for tree in solution.carried.values() for i in loads(tree)}
             unread = {m.key for m in solution.members if not m.result and m.key not in read}
             if not unread and not solution.carried:
-                return solution
-            order = self.inserted(solution, [Member(*key) for key in sorted(solution.carried)])
-            better = self.solution([[m for m in at if m.key not in unread] for at in order], solution.slack)
+                break
+            fuller = self.inserted(solution, [Member(*key) for key in sorted(solution.carried)])
+            better = self.solution([[m for m in at if m.key not in unread] for at in fuller], slack, judged=False)
             if not better.total <= solution.total:
-                return solution
+                break
             solution = better
+        if not solution.slack.rows:
+            self._judge(solution)
         return solution
 
     def order_of(self, seed: Iterable[Key]) -> Order:

@@ -60,6 +60,8 @@ class Graph:
     """Per point: the price of a unit of work."""
     groups: list[tuple[int, ...]]
     """Sets of nodes that one incremental operator needs together, and which may therefore only pay together."""
+    until: list[int] | None = None
+    """Per node: the last point at which computing it is considered; None if that is the last one for all."""
 
     def write(self, node: int, kind: Literal["state", "result"]) -> float:
         """The unpriced work of writing the node."""
@@ -154,6 +156,9 @@ COMPUTED, EXISTING = -2, -1
 Trail = list[tuple[int, int, float, int, float, int]]
 """What cells of the tables held before they were lowered: point, node, best, alternative, have, source."""
 
+Pending = list[list[int]]
+"""Per point: the nodes that have become cheaper to have, and whose readers do not know it yet."""
+
 _Row = TypeVar("_Row", float, int)
 
 
@@ -209,6 +214,10 @@ class Problem:
         self.factors = pricing.factors
         self.infinite = pricing.infinite
         self.costings = 0
+        until = graph.until or [self.points] * len(graph.alternatives)
+        span = list(zip(graph.available, until, strict=True))
+        self.possible = [[first <= point <= last for first, last in span] for point in range(self.points)]
+        """Per point and node: whether it can be computed there."""
         self.reach = _reach(graph)
         self.alternatives: list[range] = [range(0)] * len(graph.alternatives)
         """Per node: the numbers of its alternatives."""
@@ -275,12 +284,12 @@ class Problem:
         """Fill one point's tables in the order of the values; `have` holds what can be loaded, and is completed."""
         best = [self.infinite] * len(have)
         chosen = [-1] * len(have)
-        available, owner, parents = self.graph.available, self.owner, self.parents
+        owner, parents, possible = self.owner, self.parents, self.possible[point]
         costs = self.priced[point].copy()
         missing = [len(i) for i in self.inputs]
         settled = [False] * len(have)
         heap = [(cost, node) for node, cost in enumerate(have) if cost < self.infinite]
-        ready = [a for a, arity in enumerate(missing) if not arity]
+        ready = [a for a, arity in enumerate(missing) if not arity and possible[owner[a]]]
         heapify(heap)
         while ready or heap:
             if not ready:
@@ -291,11 +300,11 @@ class Problem:
                 for a in parents[node]:
                     costs[a] += cost
                     missing[a] -= 1
-                    if not missing[a]:
+                    if not missing[a] and possible[owner[a]]:
                         ready.append(a)
             for a in ready:
                 node = owner[a]
-                if (cost := costs[a]) < best[node] and available[node] <= point:
+                if (cost := costs[a]) < best[node]:
                     best[node] = cost
                     chosen[node] = a
                     if cost < have[node]:
@@ -319,9 +328,23 @@ class Problem:
 
         With a slack, a decrease is carried on only where it may matter; the tables are then upper bounds that their choices honour.
         """
-        points = len(tables.best)
-        pending: list[list[int]] = [[] for _ in range(points)]
-        for point in range(first, points):
+        pending: Pending = [[] for _ in tables.best]
+        self.offer(tables, node, written, first, pending, trail, slack)
+        for point in range(first, len(pending)):
+            self.spread(tables, point, pending, trail, slack)
+
+    def offer(
+        self,
+        tables: Tables,
+        node: int,
+        written: int,
+        first: int,
+        pending: Pending,
+        trail: Trail | None = None,
+        slack: Slack | None = None,
+    ) -> None:
+        """Let the node be loaded from point `first` on; what that makes cheaper is pending, to be lowered by `spread`."""
+        for point in range(first, len(pending)):
             cost, old = self.load[point][node], tables.have[point][node]
             if cost < old:
                 if trail is not None:
@@ -330,38 +353,48 @@ class Problem:
                 tables.source[point][node] = written
                 if slack is None or (old - cost) * slack.joint > slack.rows[point][node]:
                     pending[point].append(node)
-        available, owner, inputs, parents, carried = (
-            self.graph.available,
-            self.owner,
-            self.inputs,
-            self.parents,
-            self.carried,
-        )
-        for point in range(first, points):
-            queue = pending[point]
-            best, have, priced = tables.best[point], tables.have[point], self.priced[point]
-            for below in queue:  # grows while it is read
-                self.costings += len(parents[below])
-                for a in parents[below]:
-                    cost = priced[a]
-                    for i in inputs[a]:
-                        cost += have[i]
-                    above = owner[a]
-                    if cost >= best[above] or available[above] > point:
-                        continue
-                    if trail is not None:
-                        trail.append(_cell(tables, point, above))
-                    best[above] = cost
-                    tables.alternative[point][above] = a
-                    if cost < (old := have[above]):
-                        have[above] = cost
-                        tables.source[point][above] = COMPUTED
-                        if slack is None or (old - cost) * slack.joint > slack.rows[point][above]:
-                            queue.append(above)
-                    if carried[above] and point + 1 < points:
-                        self._carry(tables, above, point, pending, trail)
 
-    def _carry(self, tables: Tables, node: int, point: int, pending: list[list[int]], trail: Trail | None) -> None:
+    def spread(
+        self, tables: Tables, point: int, pending: Pending, trail: Trail | None = None, slack: Slack | None = None
+    ) -> None:
+        """Lower all that has become cheaper at a point, cheapest first, so that hardly anything is lowered twice."""
+        best, have, priced = tables.best[point], tables.have[point], self.priced[point]
+        alternative, source = tables.alternative[point], tables.source[point]
+        possible = self.possible[point]
+        owner, inputs, parents, carried = self.owner, self.inputs, self.parents, self.carried
+        heap = [(have[node], node) for node in pending[point]]
+        pending[point] = []
+        heapify(heap)
+        last = point + 1 == len(pending)
+        costings = 0
+        while heap:
+            value, below = heappop(heap)
+            if value > have[below]:
+                continue
+            for a in parents[below]:
+                above = owner[a]
+                if not possible[above]:
+                    continue
+                costings += 1
+                cost = priced[a]
+                for i in inputs[a]:
+                    cost += have[i]
+                if cost >= best[above]:
+                    continue
+                if trail is not None:
+                    trail.append(_cell(tables, point, above))
+                best[above] = cost
+                alternative[above] = a
+                if cost < (old := have[above]):
+                    have[above] = cost
+                    source[above] = COMPUTED
+                    if slack is None or (old - cost) * slack.joint > slack.rows[point][above]:
+                        heappush(heap, (cost, above))
+                if carried[above] and not last:
+                    self._carry(tables, above, point, pending, trail)
+        self.costings += costings
+
+    def _carry(self, tables: Tables, node: int, point: int, pending: Pending, trail: Trail | None) -> None:
         """Let later points know that computing the node at this point, to save it, has become cheaper."""
         stored = tables.best[point][node] + self.save[point][node]
         for later in range(point + 1, len(pending)):
