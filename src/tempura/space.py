@@ -367,5 +367,10 @@ class Space:
 
 def _say(members: dict[GroupMember, Source], member: GroupMember, source: Source) -> None:
     """Record who said a member; what the query itself says is the query's, whoever found it first: a delta from nothing is the snapshot."""
-    if member not in members or source == QUERY:
+    known = members.get(member)
+    if known is None:
         members[member] = source
+    elif source.rule == QUERY.rule:
+        members[member] = source.joined(known)
+    else:
+        members[member] = known.joined(source)

@@ -1,8 +1,8 @@
 """Deciding between methods: the plan with all of them is never dearer than with any one, nor than recomputing.
 
 The search shares greedily, and greed stops where no single step pays: with nothing kept, recomputing looks best, and no one state alone makes it otherwise.
-So the search starts from several places: what the dynamic program would keep if nothing were known but how to recompute, if recomputing were to be
-avoided wherever a rule can, and if there were only one method. Each costs one run of the dynamic program; only the best are improved.
+So the search starts from several places: what would be kept if nothing were known but how to recompute, if there were only one method, and, where that is
+not much work, if recomputing were to be avoided wherever a rule can. The choice is never dearer than any of these.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import replace
 
 from tempura.choose.derivation import Key, operators, work_of
 from tempura.choose.search import Alternative, Graph, LastRunAtMost, Objective, Weighted
-from tempura.choose.share import Choice, Counters, Outline, choose, outline
+from tempura.choose.share import Choice, Counters, choose
 from tempura.errors import PlanError
+from tempura.memo.memo import Source
 from tempura.rules.lang import RuleSet
 from tempura.rules.methods import rules
-from tempura.space import FEW, STEPS, TICKS
+from tempura.space import STEPS, TICKS
 
 RECOMPUTED = frozenset({"query", "joins", "physical"})
 """Where what recomputing needs comes from."""
@@ -27,9 +28,9 @@ LAID_OUT = frozenset({TICKS.rule, STEPS.rule})
 
 AVERSION = 1e6
 """What the policy `incremental` adds to the work of recomputing where something else is possible."""
-THOROUGH = 2_500
-"""Graphs of at most this many alternatives are searched from every extreme."""
-OUTLINING = 60_000
+THOROUGH = 2_600
+"""Graphs of at most this many alternatives are also searched without recomputing."""
+EFFORT = 200_000
 """How many alternatives may be priced before no further part of the graph is looked at."""
 
 
@@ -42,24 +43,16 @@ def decide(graph: Graph, objective: Objective, budget: float | None, methods: Ru
         return _forced(graph, objective, budget, several)
     # The limit on the last run holds for the choice, not for what it starts from.
     towards = Weighted() if isinstance(objective, LastRunAtMost) else objective
-    seeds: list[tuple[Key, ...]] = []
+    starts: dict[float | tuple[float, ...], tuple[Key, ...]] = {}
     spent = Counters()
-    if sum(map(len, graph.alternatives)) <= THOROUGH:
-        # Small graphs are searched from every extreme; on larger ones the dynamic program alone draws them (`_searched`).
-        for part, _ in _parts(graph, several):
-            with suppress(PlanError):
-                seeds.append(choose(part, towards, budget).seed)
-    if len(several) > 1 and len(graph.prices) <= FEW:
-        # What all methods have is the smallest graph in which anything is maintained, and searched most thoroughly.
-        common = _names(several[0])
-        for method in several[1:]:
-            common &= _names(method)
-        core = _part(graph, common)
-        if _size(core) != _size(graph):
-            choice = _searched(core, towards, budget, ())
-            seeds.append(choice.seed)
-            spent += choice.counters
-    choice = _searched(graph, objective, budget, several, seeds)
+    for part, true in _parts(graph, several):
+        with suppress(PlanError):
+            alone = choose(part, towards, budget)
+            starts.setdefault(towards.total(graph, work_of(true, alone.derivations)), alone.seed)
+            spent += alone.counters
+        if spent.costings > EFFORT:
+            break
+    choice = choose(graph, objective, budget, [starts[total] for total in sorted(starts)])
     return replace(choice, counters=choice.counters + spent)
 
 
@@ -92,7 +85,8 @@ def _maintains(graph: Graph, choice: Choice) -> bool:
 def _without(graph: Graph, names: frozenset[str]) -> Graph:
     """The graph in which all but some rules, and whatever then cannot be computed, are out of reach; alternatives keep their places."""
     allowed = [
-        [a.tag.source.method in RECOMPUTED or a.tag.source.rule in names for a in found] for found in graph.alternatives
+        [a.tag.source.method in RECOMPUTED or said_by(a.tag.source, names) for a in found]
+        for found in graph.alternatives
     ]
     reached: set[int] = set(graph.existing)
     grown = True
@@ -115,57 +109,32 @@ def _without(graph: Graph, names: frozenset[str]) -> Graph:
     return replace(graph, alternatives=kept)
 
 
-def _searched(
-    graph: Graph,
-    objective: Objective,
-    budget: float | None,
-    methods: Sequence[RuleSet],
-    seeds: Sequence[tuple[Key, ...]] = (),
-) -> Choice:
-    """The best choice from the seeds, from recomputing, from avoiding that, and from what each of several methods would keep alone."""
-    towards = Weighted() if isinstance(objective, LastRunAtMost) else objective
-    batch = choose(restricted(graph, RECOMPUTED), towards, budget)
-    drawn: dict[float | tuple[float, ...], Outline] = {}
-    costings = 0
-    for part, true in _parts(graph, methods):
-        found = outline(part, towards, true)
-        if found is not None:
-            drawn.setdefault(towards.total(graph, found.work), found)
-            costings += found.costings
-        if costings > OUTLINING:
-            break
-    # What avoids recomputing comes first: it is most unlike what the search finds from nothing.
-    first, *others = drawn
-    rest = [drawn[total].seed for total in sorted(others)]
-    choice = choose(graph, objective, budget, [drawn[first].seed, *seeds, batch.seed, *rest])
-    return replace(choice, counters=choice.counters + batch.counters + Counters(costings=costings))
-
-
 def _parts(graph: Graph, methods: Sequence[RuleSet]) -> Iterator[tuple[Graph, Graph]]:
-    """The graph without recomputing where that can be avoided; what each of several methods has alone; and that without recomputing.
+    """What recomputing needs, what each of several methods has alone, and where that is not much, all of it without recomputing.
 
     Each comes with the graph whose work counts.
     """
-    yield averse(graph), graph
-    seen = {_size(graph)}
-    parts: list[Graph] = []
+    batch = restricted(graph, RECOMPUTED)
+    yield batch, batch
+    parts = [graph]
     for method in methods if len(methods) > 1 else ():
-        part = _part(graph, _names(method))
-        if _size(part) not in seen:
-            seen.add(_size(part))
+        part = restricted(graph, RECOMPUTED, LAID_OUT | _names(method))
+        if all(_size(part) != _size(other) for other in parts):
             parts.append(part)
-            yield part, part
-    for part in parts:
-        yield averse(part), part
+    yield from ((part, part) for part in parts[1:])
+    if sum(map(len, graph.alternatives)) <= THOROUGH:
+        # The smallest first: there the search misses least.
+        yield from ((averse(p), p) for p in sorted(parts, key=lambda p: sum(map(len, p.alternatives))))
+
+
+def said_by(source: Source, names: frozenset[str]) -> bool:
+    """Whether one of some rules says it."""
+    return source.rule in names or not names.isdisjoint(source.others)
 
 
 def _names(method: RuleSet) -> frozenset[str]:
     """The names of the rules that a method is explored with when it is alone."""
     return frozenset(rule.name for rule in rules(method).rules)
-
-
-def _part(graph: Graph, names: frozenset[str]) -> Graph:
-    return restricted(graph, RECOMPUTED, LAID_OUT | names)
 
 
 def _size(graph: Graph) -> tuple[int, ...]:
@@ -176,7 +145,7 @@ def _size(graph: Graph) -> tuple[int, ...]:
 def restricted(graph: Graph, methods: frozenset[str], names: frozenset[str] = frozenset()) -> Graph:
     """The graph with the alternatives that come from some methods, or from some rules, only."""
     kept = [
-        [a for a in found if a.tag.source.method in methods or a.tag.source.rule in names]
+        [a for a in found if a.tag.source.method in methods or said_by(a.tag.source, names)]
         for found in graph.alternatives
     ]
     return replace(graph, alternatives=kept)

@@ -145,15 +145,12 @@ class Ledger:
                 if loaded or tables.best[point][member.node] < out.costs[member.key]:
                     out.turns[member.key] = turn
         self._find_carried(out, members)
-        if judged:
-            self._judge(out)
-        return out
-
-    def _judge(self, out: Solution) -> None:
-        """Work out how much everything must become cheaper before that matters to the solution."""
+        if not judged:
+            return out
         used = {(o.node, o.point) for tree in (*out.trees.values(), *out.carried.values()) for o in operators(tree)}
         used |= {(i.node, i.point) for tree in (*out.trees.values(), *out.carried.values()) for i in loads(tree)}
-        out.slack = self.problem.slack(out.tables, out.costs, used)
+        out.slack = self.problem.slack(tables, out.costs, used)
+        return out
 
     def _find_carried(self, out: Solution, members: set[Key]) -> None:
         """Collect what the trees, and the trees of what they load, expect to be saved by no member."""
@@ -199,8 +196,7 @@ class Ledger:
 
         Two readers that save the same node separately are thereby charged once; the cost never rises. The slack is that of a similar order.
         """
-        solution = self.solution(order, slack, judged=slack is None)
-        slack = slack or solution.slack
+        solution = self.solution(order, slack)
         for _ in range(4):
             read = {(i.node, i.written) for tree in solution.trees.values() for i in loads(tree)}
             read |= {(i.node, i.written) for tree in solution.carried.values() for i in loads(tree)}
@@ -208,12 +204,10 @@ class Ledger:
             if not unread and not solution.carried:
                 break
             fuller = self.inserted(solution, [Member(*key) for key in sorted(solution.carried)])
-            better = self.solution([[m for m in at if m.key not in unread] for at in fuller], slack, judged=False)
+            better = self.solution([[m for m in at if m.key not in unread] for at in fuller], solution.slack)
             if not better.total <= solution.total:
                 break
             solution = better
-        if not solution.slack.rows:
-            self._judge(solution)
         return solution
 
     def order_of(self, seed: Iterable[Key]) -> Order:

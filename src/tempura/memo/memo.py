@@ -68,10 +68,16 @@ class Term(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Who said a fact: the rule, and the method whose rule it is."""
+    """Who said a fact: the rule, the method whose rule it is, and the rules that said it again."""
 
     rule: str
     method: str
+    others: frozenset[str] = frozenset()
+
+    def joined(self, other: Source) -> Source:
+        """This source, knowing that another one said the same."""
+        more = {other.rule, *other.others} - {self.rule, *self.others}
+        return self if not more else self._replace(others=self.others | more)
 
 
 QUERY = Source("query", "query")
@@ -214,6 +220,10 @@ class Memo:
             for i in set(member.inputs):
                 self.tvr(i).uses[known, member] = None
             self._announce(Fact("definition", known, member))
+        else:
+            said = self.tvr(known).definitions
+            if member in said:
+                said[member] = said[member].joined(source)
         known = self.find(known)
         if tvr is not None and self.find(tvr) != known:
             self.unify(tvr, known)
@@ -240,6 +250,8 @@ class Memo:
         elif term not in members:
             members[term] = source
             self.facts += 1
+        else:
+            members[term] = members[term].joined(source)
 
     def add_new(self, tvr: int, span: Span, term: Term | ViewRef, source: Source) -> None:
         """Record a way to compute the snapshot at the end of a span from what was there at its start."""
@@ -247,6 +259,8 @@ class Memo:
         if term not in members:
             members[term] = source
             self.facts += 1
+        else:
+            members[term] = members[term].joined(source)
 
     def unify(self, a: int, b: int) -> None:
         """a and b are the same TVR: join what is known of them, and whatever is thereby the same."""
