@@ -60,6 +60,7 @@ def run(
 ) -> None:
     """Compare greedy sharing with the exact optimum."""
     console = Console()
+    console.width = max(console.width, 100)
     gaps: list[Gap] = []
     skipped: list[str] = []
     jobs = [("running example", Job.load(EXAMPLE))]

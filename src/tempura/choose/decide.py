@@ -1,8 +1,8 @@
-"""Deciding between methods: the plan with all of them is never dearer than with any one, nor than recomputing.
+"""Deciding between methods: the plan with all of them should never be dearer than with any one, nor than recomputing.
 
 The search shares greedily, and greed stops where no single step pays: with nothing kept, recomputing looks best, and no one state alone makes it otherwise.
 So the search starts from several places: what would be kept if nothing were known but how to recompute, if there were only one method, and, where that is
-not much work, if recomputing were to be avoided wherever a rule can. The choice is never dearer than any of these.
+not much work, if recomputing were to be avoided wherever a rule can. All of it is bounded by counts of work, not by a clock, so a plan is the same every time.
 """
 
 from __future__ import annotations
