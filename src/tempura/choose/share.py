@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import NamedTuple
 
 from tempura.choose.derivation import Key, Written, work_of
 from tempura.choose.greedy import Greedy, fits
@@ -98,6 +99,26 @@ def choose(
         Counters(ledger.problem.costings, greedy.seen, greedy.accepted, solved - started, perf_counter() - solved),
         tuple(greedy.notes),
     )
+
+
+class Outline(NamedTuple):
+    """What the dynamic program alone would write, each state once."""
+
+    seed: tuple[Key, ...]
+    work: list[float]
+    """Unpriced, per point."""
+    costings: int
+
+
+def outline(graph: Graph, objective: Objective, true: Graph | None = None) -> Outline | None:
+    """The outline of a graph, or of one with other work (`true` has the work that counts); None if a result cannot be computed."""
+    ledger = Ledger(Problem(graph, objective.pricing(graph)))
+    if any(ledger.tables.have[point][node] >= ledger.problem.infinite for node, point in ledger.required):
+        return None
+    solution = ledger.solution(ledger.results, judged=False)
+    derivations = solution.derivations()
+    seed = tuple((w.node, w.point) for w in derivations)
+    return Outline(seed, work_of(true or graph, derivations), ledger.problem.costings)
 
 
 def _choose_last_run(
