@@ -1,8 +1,9 @@
-"""Deciding between methods: the plan with all of them is never dearer than with any one, nor than recomputing.
+"""Deciding between methods: the plan with all of them should not be dearer than with any one, nor than recomputing.
 
 The search shares greedily, and greed stops where no single step pays: with nothing kept, recomputing looks best, and no one state alone makes it otherwise.
 So the search starts from several places: what the dynamic program would keep if nothing were known but how to recompute, if recomputing were to be
-avoided wherever a rule can, and if there were only one method. Each costs one run of the dynamic program; only the best are improved.
+avoided wherever a rule can, and if there were only one method. Each costs one run of the dynamic program; only the best are
+improved. Effort is bounded by counts, so this is how the search is led, not a proof; `tests/test_never_dearer.py` watches it.
 """
 
 from __future__ import annotations
