@@ -109,6 +109,7 @@ class Implementation:
         wanted = [(self.node(g, None), point) for g, point in required]
         while self._pending:
             self._fill(self._pending.pop())
+        wanted = self._numbered(wanted)
         save: list[float] = []
         load: list[float] = []
         size: list[float] = []
@@ -129,9 +130,30 @@ class Implementation:
             existing=frozenset(existing),
             size=size,
             prices=list(prices),
-            groups=self._complements(),
+            groups=sorted(self._complements()),
             until=[self.space.until(self.space.group(g)) for g, _ in self.nodes],
         )
+
+    def _numbered(self, wanted: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Number the nodes anew by what they are, and give the results' new numbers.
+
+        The order in which rules found them must not matter: a method's part of the graph is then searched as it would be alone.
+        """
+
+        def nature(node: int) -> tuple[Any, ...]:
+            group, place = self.nodes[node]
+            own, stats = self.space.group(group), self.stats(group)
+            return own.interval or (-1, -1), stats.rows, stats.bytes, tuple(sorted(self.columns(group))), place or ()
+
+        order = sorted(range(len(self.nodes)), key=nature)
+        new = [0] * len(order)
+        for number, node in enumerate(order):
+            new[node] = number
+        self.nodes = [self.nodes[node] for node in order]
+        self._ids = {key: number for number, key in enumerate(self.nodes)}
+        moved = [[a._replace(inputs=tuple(new[i] for i in a.inputs)) for a in self.alternatives[n]] for n in order]
+        self.alternatives = [sorted(found, key=lambda a: (a.work, a.inputs)) for found in moved]
+        return [(new[node], point) for node, point in wanted]
 
     def _may_keep(self, group: int, place: Place) -> bool:
         """Whether the group may be a state: it is what its definition says, whenever and however it is computed, and worth a copy."""

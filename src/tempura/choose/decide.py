@@ -1,26 +1,26 @@
 """Deciding between methods: the plan with all of them should not be dearer than with any one, nor than recomputing.
 
 The search shares greedily, and greed stops where no single step pays: with nothing kept, recomputing looks best, and no one state alone makes it otherwise.
-So the search starts from several places: what the dynamic program would keep if nothing were known but how to recompute, if recomputing were to be
-avoided wherever a rule can, and if there were only one method. Each costs one run of the dynamic program; only the best are
-improved. Effort is bounded by counts, so this is how the search is led, not a proof; `tests/test_never_dearer.py` watches it.
+So the search goes from small graphs to large ones: first what recomputing alone would share, then what all methods build on, and at last
+everything; each starts from what was found before, and from what the dynamic program would keep if recomputing were to be avoided. Effort is bounded by counts, so this is how the search is led, not a proof; `tests/test_never_dearer.py` watches it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
-from tempura.choose.derivation import Key, operators, work_of
+from tempura.choose.derivation import Computed, Loaded, operators, work_of
 from tempura.choose.search import Alternative, Graph, LastRunAtMost, Objective, Weighted
-from tempura.choose.share import Choice, Counters, Outline, choose, outline
+from tempura.choose.share import Choice, Counters, choose, outline
 from tempura.errors import PlanError
 from tempura.memo.memo import Source
 from tempura.rules.lang import RuleSet
-from tempura.rules.methods import rules
-from tempura.space import FEW, STEPS, TICKS
+from tempura.rules.methods import COMMON, rules
+from tempura.space import STEPS, TICKS
 
 RECOMPUTED = frozenset({"query", "joins", "physical"})
 """Where what recomputing needs comes from."""
@@ -29,49 +29,83 @@ LAID_OUT = frozenset({TICKS.rule, STEPS.rule})
 
 AVERSION = 1e6
 """What the policy `incremental` adds to the work of recomputing where something else is possible."""
-THOROUGH = 700
-"""Graphs of at most this many alternatives are searched also without recomputing, and parts of that size by themselves."""
-OUTLINING = 60_000
-"""How many alternatives may be priced before no further part of the graph is looked at."""
+SMALL = 700
+"""Graphs of at most this many alternatives are searched also as if recomputing were to be avoided."""
 
 
 def decide(graph: Graph, objective: Objective, budget: float | None, methods: RuleSet, *, forced: bool) -> Choice:
-    """The best choice on the graph, starting also from what parts of it would keep."""
+    """The best choice on the graph, starting from what its parts would keep: recomputing, and what all methods build on."""
     if not methods.rules:
         return choose(graph, objective, budget)
-    several = [part for part in methods.parts if part.rules]
     if forced:
-        return _forced(graph, objective, budget, several)
+        return _forced(graph, objective, budget, [part for part in methods.parts if part.rules])
     # The limit on the last run holds for the choice, not for what it starts from.
     towards = Weighted() if isinstance(objective, LastRunAtMost) else objective
-    alone: list[Choice] = []
-    if len(several) > 1:
-        parts = list(_parts(graph, several))
-        alone += [_alone(part, towards, budget) for part in parts if sum(_size(part)) <= THOROUGH]
-        # What all methods have is the smallest graph in which anything is maintained, and searched whatever its size.
-        common = _names(several[0]).intersection(*map(_names, several[1:]))
-        core = _part(graph, common)
-        if len(graph.prices) <= FEW and THOROUGH < sum(_size(core)) < sum(_size(graph)):
-            alone.append(_searched(core, towards, budget, ()))
-    seeds = [choice.seed for choice in sorted(alone, key=lambda c: c.total)]
-    choice = _alone(graph, objective, budget, several, seeds)
-    return replace(choice, counters=sum((c.counters for c in alone), choice.counters))
+    recomputing, core = restricted(graph, RECOMPUTED), _part(graph, _names(COMMON))
+    batch = choose(recomputing, towards, budget)
+    if _size(core) == _size(graph):
+        choice = _searched(graph, objective, budget, [batch])
+        found = [(batch, recomputing)]
+    else:
+        plain = _searched(core, towards, budget, [batch])
+        parts = _parts(graph, methods, core)
+        alone = [_searched(part, towards, budget, [plain], starts=1) for part in parts]
+        several = sum(1 for part in methods.parts if part.rules) > 1
+        choice = _searched(graph, objective, budget, [plain, *alone], starts=2 if several else 1)
+        found = [(batch, recomputing), (plain, core), *zip(alone, parts, strict=True)]
+    best = choice
+    for other, part in found:
+        if _honours(objective, other) and min(other, best, key=_total) is not best:
+            best = _moved(other, part, graph)
+    return _counted(best, [c for c in (choice, *(c for c, _ in found)) if c is not best])
 
 
-def _alone(
-    graph: Graph,
-    objective: Objective,
-    budget: float | None,
-    methods: Sequence[RuleSet] = (),
-    seeds: Sequence[tuple[Key, ...]] = (),
+def _total(choice: Choice) -> Any:
+    """The total, of which all choices under one objective have the same kind."""
+    return choice.total
+
+
+def _honours(objective: Objective, choice: Choice) -> bool:
+    return not isinstance(objective, LastRunAtMost) or choice.work_by_point[-1] <= objective.limit
+
+
+def _moved(choice: Choice, part: Graph, graph: Graph) -> Choice:
+    """A choice on a part of the graph as one on the graph: the same alternatives, by the places that they have there."""
+    done: dict[int, Computed] = {}
+
+    def moved(tree: Computed | Loaded) -> Computed | Loaded:
+        if isinstance(tree, Loaded):
+            return tree
+        if id(tree) not in done:
+            chosen = part.alternatives[tree.node][tree.alternative]
+            place = next(n for n, a in enumerate(graph.alternatives[tree.node]) if a is chosen)
+            done[id(tree)] = replace(tree, alternative=place, inputs=tuple(moved(i) for i in tree.inputs))
+        return done[id(tree)]
+
+    return replace(choice, derivations=tuple(replace(w, tree=moved(w.tree)) for w in choice.derivations))
+
+
+def _searched(
+    graph: Graph, objective: Objective, budget: float | None, found: Sequence[Choice], starts: int | None = None
 ) -> Choice:
-    """The best choice on the graph; where it is small, from what a search that avoids recomputing would keep as well."""
-    if sum(_size(graph)) > THOROUGH:
-        return _searched(graph, objective, budget, methods, seeds)
+    """The best choice from what was found before, and from what avoids recomputing: that is most unlike what is found from nothing."""
     towards = Weighted() if isinstance(objective, LastRunAtMost) else objective
-    eager = choose(averse(graph), towards, budget)
-    choice = _searched(graph, objective, budget, methods, [eager.seed, *seeds])
-    return replace(choice, counters=choice.counters + eager.counters)
+    avoiding = averse(graph)
+    eager = outline(avoiding, towards, graph)
+    seeds = [c.seed for c in found]
+    tried: list[Choice] = []
+    if eager is not None:
+        seeds.append(eager.seed)
+        if sum(_size(graph)) <= SMALL:
+            tried.append(choose(avoiding, towards, budget, [eager.seed], starts=1))
+            seeds.append(tried[0].seed)
+    choice = _counted(choose(graph, objective, budget, seeds, starts=starts), tried)
+    return replace(choice, counters=choice.counters + Counters(costings=eager.costings if eager else 0))
+
+
+def _counted(choice: Choice, others: Sequence[Choice]) -> Choice:
+    """The choice, with the work that the others were as well."""
+    return replace(choice, counters=sum((c.counters for c in others), choice.counters))
 
 
 def _forced(graph: Graph, objective: Objective, budget: float | None, methods: Sequence[RuleSet]) -> Choice:
@@ -127,51 +161,11 @@ def _without(graph: Graph, names: frozenset[str]) -> Graph:
     return replace(graph, alternatives=kept)
 
 
-def _searched(
-    graph: Graph,
-    objective: Objective,
-    budget: float | None,
-    methods: Sequence[RuleSet],
-    seeds: Sequence[tuple[Key, ...]] = (),
-) -> Choice:
-    """The best choice from the seeds, from recomputing, from avoiding that, and from what each of several methods would keep alone."""
-    towards = Weighted() if isinstance(objective, LastRunAtMost) else objective
-    batch = choose(restricted(graph, RECOMPUTED), towards, budget)
-    drawn: dict[float | tuple[float, ...], Outline] = {}
-    costings = 0
-    for part, true in _extremes(graph, methods):
-        found = outline(part, towards, true)
-        if found is not None:
-            drawn.setdefault(towards.total(graph, found.work), found)
-            costings += found.costings
-        if costings > OUTLINING:
-            break
-    # What avoids recomputing comes first: it is most unlike what the search finds from nothing.
-    first, *others = drawn
-    rest = [drawn[total].seed for total in sorted(others)]
-    choice = choose(graph, objective, budget, [drawn[first].seed, *seeds, batch.seed, *rest])
-    return replace(choice, counters=choice.counters + batch.counters + Counters(costings=costings))
-
-
-def _parts(graph: Graph, methods: Sequence[RuleSet]) -> Iterator[Graph]:
-    """What each method has alone, where that is not what the graph or another method has."""
-    seen = {_size(graph)}
-    for method in methods:
-        part = _part(graph, _names(method))
-        if _size(part) not in seen and any(part.alternatives[node] for node, _ in graph.required):
-            seen.add(_size(part))
-            yield part
-
-
-def _extremes(graph: Graph, methods: Sequence[RuleSet]) -> Iterator[tuple[Graph, Graph]]:
-    """The graph without recomputing where that can be avoided; what each of several methods has alone; and that without recomputing.
-
-    Each comes with the graph whose work counts.
-    """
-    yield averse(graph), graph
-    parts = list(_parts(graph, methods)) if len(methods) > 1 else []
-    yield from zip(parts, parts, strict=True)
-    yield from ((averse(part), part) for part in parts)
+def _parts(graph: Graph, methods: RuleSet, core: Graph) -> list[Graph]:
+    """What each of several methods has alone, where that is more than what all have, and not the whole graph."""
+    alone = [_part(graph, _names(method)) for method in methods.parts if method.rules]
+    distinct = {_size(part): part for part in alone} if len(alone) > 1 else {}
+    return [part for size, part in distinct.items() if size not in (_size(core), _size(graph))]
 
 
 def said_by(source: Source, names: frozenset[str]) -> bool:

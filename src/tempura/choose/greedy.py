@@ -32,16 +32,10 @@ FAILURES = 2
 """How often a candidate may disappoint when it is evaluated exactly."""
 FEW = 3
 """Up to so many points the search has all its patience."""
-SEEDS = 3
-"""How many seeds are looked at in any case."""
-STARTS = 3
-"""To how many places to start from states are added, unless that has become too much work."""
-CLEANED = 3
+CLEANED = 2
 """How many plans, the cheapest, are cleaned up."""
-FURTHER = 100_000
-"""Others are while fewer alternatives than this have been priced."""
-MOST = 350_000
-"""And none but the first when this many have been."""
+MOST = 160_000
+"""When this many alternatives have been priced, no further place to start from is tried, and no further plan cleaned up."""
 EFFORT = 150_000
 """How many alternatives may be priced while adding states to one plan; the plan notes when that ended the search."""
 CLEANING = 60_000
@@ -82,33 +76,34 @@ class Greedy:
             self.accepted += other.accepted
             self.notes += [note for note in other.notes if note not in self.notes]
 
-    def best(self, seeds: Sequence[Iterable[Key]]) -> Solution:
-        """The best that is found from no states at all and from the seeds.
+    def best(self, seeds: Sequence[Iterable[Key]], tried: int | None = None) -> Solution:
+        """The best that is found from the seeds and from no states at all.
 
-        States are added to all places to start from, while that is cheap; the cheapest of what comes of it are cleaned up. The first seed should
-        be unlike what is found from nothing: both are tried unless that has become too much work.
+        States are added to several places to start from, while that is cheap; the cheapest of what comes of it are cleaned up. The last seed
+        should be unlike what is found from nothing: both are tried. Where the seeds are known to be good, as many of them are `tried`, the cheapest, and nothing else.
         """
         ledger = self.ledger
-        starts = [ledger.settled(ledger.results)]
-        for n, seed in enumerate(seeds):
-            if n < SEEDS or self._spent() < FURTHER * self.patience:
-                planted = ledger.settled(ledger.order_of(seed))
-                starts += [planted] if fits(self.graph, self.budget, planted) else []
-        cheapest = min(starts, key=lambda s: s.total)
-        distinct = {s.total: s for s in (cheapest, *starts[:2], *sorted(starts, key=lambda s: s.total))}
+        planted = [s for s in (ledger.settled(ledger.order_of(seed)) for seed in seeds) if self._fits(s)]
+        nothing = [] if tried and planted else [ledger.settled(ledger.results)]
+        ranked = sorted((*nothing, *planted), key=lambda s: s.total)
+        unlike = [] if tried else [*nothing, *planted[-1:]]
+        starts = list({s.total: s for s in (ranked[0], *unlike, *ranked)}.values())
         grown: dict[float, Solution] = {}
-        for n, start in enumerate(distinct.values()):
-            if n == 0 or self._spent() < (MOST if n < STARTS else FURTHER) * self.patience:
+        for start in starts[:tried]:
+            if not grown or self._has_patience():
                 better = self.extended(start)
                 grown.setdefault(better.total, better)
-        most = MOST * self.patience
-        found = [
-            self.improved(grown[t]) for n, t in enumerate(sorted(grown)[:CLEANED]) if n == 0 or self._spent() < most
-        ]
+        found: list[Solution] = []
+        for total in sorted(grown)[:CLEANED]:
+            if not found or self._has_patience():
+                found.append(self.improved(grown[total]))
         return min(found, key=lambda s: s.total)
 
-    def _spent(self) -> int:
-        return self.problem.costings - self.started
+    def _fits(self, solution: Solution) -> bool:
+        return fits(self.graph, self.budget, solution)
+
+    def _has_patience(self) -> bool:
+        return self.problem.costings - self.started < MOST * self.patience
 
     def improved(self, solution: Solution) -> Solution:
         """Clean up, add again, and once more if that changed anything."""
@@ -168,7 +163,7 @@ class Greedy:
                     heappush(heap, (-gain, candidate, turn))
                     continue
             better = self.ledger.settled(exact[candidate].order, solution.slack)
-            if not fits(self.graph, self.budget, better) or not self.gains(better.total, solution):
+            if not self._fits(better) or not self.gains(better.total, solution):
                 continue
             solution = better
             self.accepted += 1
@@ -341,7 +336,7 @@ class Greedy:
                 order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
                 if self.gains(self.ledger.total(order, member.point, solution), solution):
                     better = self.ledger.settled(order, solution.slack)
-                    if fits(self.graph, self.budget, better) and self.gains(better.total, solution):
+                    if self._fits(better) and self.gains(better.total, solution):
                         solution = better
         return solution
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from tempura.choose.derivation import Computed, Key, Loaded, Written, derive, loads, operators, same_run_reads
@@ -46,6 +47,7 @@ class Solution:
     total: float
     tables: Tables
     """The tables when everything has been written."""
+    problem: Problem
     costs: dict[Key, float] = field(default_factory=dict[Key, float])
     """What computing each member cost at its turn."""
     trees: dict[Key, Computed | Loaded] = field(default_factory=dict[Key, Computed | Loaded])
@@ -59,7 +61,16 @@ class Solution:
     """The tables at a member's turn, where the final ones do not show what it costs: some later member is computed from it and could
     seem to make it cheaper, or it is a result that is itself loaded."""
 
-    slack: Slack = field(default_factory=lambda: Slack([], {}))
+    @cached_property
+    def slack(self) -> Slack:
+        """How much nodes must become cheaper before that matters to this order."""
+        used: set[Key] = set()
+        for tree in (*self.trees.values(), *self.carried.values()):
+            for operator in operators(tree):
+                used.add((operator.node, operator.point))
+                used.update((i.node, i.point) for i in operator.inputs)
+            used.add((tree.node, tree.point))
+        return self.problem.slack(self.tables, self.costs, used)
 
     @property
     def members(self) -> list[Member]:
@@ -113,13 +124,13 @@ class Ledger:
                 self.problem.spread(tables, point, pending, slack=solution.slack)
         return total
 
-    def solution(self, order: Order, slack: Slack | None = None, judged: bool = True) -> Solution:
-        """The order with its trees and, if it is to be judged, all else that the search for a better one asks about.
+    def solution(self, order: Order, slack: Slack | None = None) -> Solution:
+        """The order with its trees, and all else that the search for a better one asks about.
 
         The slack of a similar order saves work that is unlikely to matter; its cost is then still that of the trees.
         """
         tables = self.tables.fork()
-        out = Solution(order, self.nothing, tables)
+        out = Solution(order, self.nothing, tables, self.problem)
         members = {m.key for at in order for m in at}
         pending: Pending = [[] for _ in order]
         for point, at in enumerate(order):
@@ -145,11 +156,6 @@ class Ledger:
                 if loaded or tables.best[point][member.node] < out.costs[member.key]:
                     out.turns[member.key] = turn
         self._find_carried(out, members)
-        if not judged:
-            return out
-        used = {(o.node, o.point) for tree in (*out.trees.values(), *out.carried.values()) for o in operators(tree)}
-        used |= {(i.node, i.point) for tree in (*out.trees.values(), *out.carried.values()) for i in loads(tree)}
-        out.slack = self.problem.slack(tables, out.costs, used)
         return out
 
     def _find_carried(self, out: Solution, members: set[Key]) -> None:

@@ -159,6 +159,9 @@ Trail = list[tuple[int, int, float, int, float, int]]
 Pending = list[list[int]]
 """Per point: the nodes that have become cheaper to have, and whose readers do not know it yet."""
 
+Parent = tuple[int, int, tuple[int, ...]]
+"""An alternative that reads a node: its number, the node that it computes, and all that it reads."""
+
 _Row = TypeVar("_Row", float, int)
 
 
@@ -223,14 +226,15 @@ class Problem:
         """Per node: the numbers of its alternatives."""
         self.owner: list[int] = []
         self.inputs: list[tuple[int, ...]] = []
-        self.parents: list[list[int]] = [[] for _ in graph.alternatives]
+        self.parents: list[list[Parent]] = [[] for _ in graph.alternatives]
         """Per node: the alternatives that read it, once for each time they do."""
         amounts: list[float] = []
         for node in self.reach:
             start = len(self.owner)
             for alternative in graph.alternatives[node]:
+                parent = (len(self.owner), node, alternative.inputs)
                 for i in alternative.inputs:
-                    self.parents[i].append(len(self.owner))
+                    self.parents[i].append(parent)
                 self.owner.append(node)
                 self.inputs.append(alternative.inputs)
                 amounts.append(pricing.amount(alternative.work))
@@ -297,10 +301,10 @@ class Problem:
                 if settled[node]:
                     continue
                 settled[node] = True
-                for a in parents[node]:
+                for a, above, _ in parents[node]:
                     costs[a] += cost
                     missing[a] -= 1
-                    if not missing[a] and possible[owner[a]]:
+                    if not missing[a] and possible[above]:
                         ready.append(a)
             for a in ready:
                 node = owner[a]
@@ -361,7 +365,8 @@ class Problem:
         best, have, priced = tables.best[point], tables.have[point], self.priced[point]
         alternative, source = tables.alternative[point], tables.source[point]
         possible = self.possible[point]
-        owner, inputs, parents, carried = self.owner, self.inputs, self.parents, self.carried
+        parents, carried = self.parents, self.carried
+        gaps, joint = (slack.rows[point], slack.joint) if slack else (None, 1)
         heap = [(have[node], node) for node in pending[point]]
         pending[point] = []
         heapify(heap)
@@ -371,24 +376,24 @@ class Problem:
             value, below = heappop(heap)
             if value > have[below]:
                 continue
-            for a in parents[below]:
-                above = owner[a]
+            for a, above, inputs in parents[below]:
                 if not possible[above]:
                     continue
                 costings += 1
                 cost = priced[a]
-                for i in inputs[a]:
+                for i in inputs:
                     cost += have[i]
                 if cost >= best[above]:
                     continue
+                old = have[above]
                 if trail is not None:
-                    trail.append(_cell(tables, point, above))
+                    trail.append((point, above, best[above], alternative[above], old, source[above]))
                 best[above] = cost
                 alternative[above] = a
-                if cost < (old := have[above]):
+                if cost < old:
                     have[above] = cost
                     source[above] = COMPUTED
-                    if slack is None or (old - cost) * slack.joint > slack.rows[point][above]:
+                    if gaps is None or (old - cost) * joint > gaps[above]:
                         heappush(heap, (cost, above))
                 if carried[above] and not last:
                     self._carry(tables, above, point, pending, trail)
@@ -407,13 +412,14 @@ class Problem:
 
     def slack(self, tables: Tables, written: Mapping[tuple[int, int], float], used: Iterable[tuple[int, int]]) -> Slack:
         """How much each node must become cheaper before that matters, given what is written at which cost, and what the plan uses besides."""
-        rows = [[self.infinite] * len(self.parents) for _ in tables.best]
+        infinite, inputs = self.infinite, self.inputs
+        rows = [[infinite] * len(self.parents) for _ in tables.best]
         readers: dict[int, int] = {}
         for node, point in (*written, *used):
             rows[point][node] = 0
         for point in reversed(range(len(rows))):
             row, have, best, priced = rows[point], tables.have[point], tables.best[point], self.priced[point]
-            heap = [(gap, node) for node, gap in enumerate(row) if gap < self.infinite]
+            heap = [(gap, node) for node, gap in enumerate(row) if gap < infinite]
             heapify(heap)
             while heap:
                 gap, node = heappop(heap)
@@ -425,15 +431,21 @@ class Problem:
                     for before in range(point):
                         stored = tables.best[before][node] + self.save[before][node] + self.load[point][node]
                         rows[before][node] = min(rows[before][node], gap + stored - now)
-                if best[node] >= self.infinite:
+                if best[node] >= infinite:
                     continue
                 self.costings += len(self.alternatives[node])
                 for a in self.alternatives[node]:
-                    below = sum([have[i] for i in self.inputs[a]])
-                    further = max(gap - now + priced[a] + below, 0)
-                    if further >= below:
+                    short = gap - now + priced[a]
+                    if short >= 0:
                         continue
-                    for i in self.inputs[a]:
+                    further = short
+                    for i in inputs[a]:
+                        further += have[i]
+                    if further < 0:
+                        further = 0
+                    elif further >= infinite:
+                        continue
+                    for i in inputs[a]:
                         readers[i] = readers.get(i, 0) + 1
                         if further < row[i]:
                             row[i] = further

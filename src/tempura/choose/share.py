@@ -66,20 +66,26 @@ def cost_of(graph: Graph, objective: Objective, derivations: Iterable[Written]) 
 
 
 def choose(
-    graph: Graph, objective: Objective, budget: float | None = None, seeds: Sequence[Iterable[Key]] = ()
+    graph: Graph,
+    objective: Objective,
+    budget: float | None = None,
+    seeds: Sequence[Iterable[Key]] = (),
+    *,
+    starts: int | None = None,
 ) -> Choice:
     """The cheapest derivations found for all results under the objective.
 
     `budget` bounds the bytes of states kept from any point to later ones. Each of `seeds` is a set of states (pairs of node and point, in order of
     writing; `Choice.seed` is one) to start from as well; the choice is never dearer than what any of them, or no sharing at all, gives.
+    Where the seeds are known to be good, `starts` says how many of them, the cheapest, are tried, and nothing else is.
     """
     if isinstance(objective, LastRunAtMost):
-        return _choose_last_run(graph, objective, budget, seeds)
+        return _choose_last_run(graph, objective, budget, seeds, starts)
     started = perf_counter()
     ledger = Ledger(Problem(graph, objective.pricing(graph)))
     solved = perf_counter()
     greedy = Greedy(ledger)
-    solution = greedy.best(seeds)
+    solution = greedy.best(seeds, starts)
     if budget is not None and not fits(graph, budget, solution):
         # The dynamic program must not save on its own where bytes are short: every state is now a candidate.
         free = solution
@@ -87,7 +93,7 @@ def choose(
         ledger = Ledger(Problem(graph, objective.pricing(graph), carry=False))
         ledger.problem.costings += costings
         tight = [Greedy(ledger, budget, [m for m in free.members if not m.result], dense) for dense in (False, True)]
-        solution = min((g.best(seeds) for g in tight), key=lambda s: s.total)
+        solution = min((g.best(seeds, starts) for g in tight), key=lambda s: s.total)
         greedy.take(tight)
     derivations = solution.derivations()
     work = work_of(graph, derivations)
@@ -115,18 +121,18 @@ def outline(graph: Graph, objective: Objective, true: Graph | None = None) -> Ou
     ledger = Ledger(Problem(graph, objective.pricing(graph)))
     if any(ledger.tables.have[point][node] >= ledger.problem.infinite for node, point in ledger.required):
         return None
-    solution = ledger.solution(ledger.results, judged=False)
+    solution = ledger.solution(ledger.results)
     derivations = solution.derivations()
     seed = tuple((w.node, w.point) for w in derivations)
     return Outline(seed, work_of(true or graph, derivations), ledger.problem.costings)
 
 
 def _choose_last_run(
-    graph: Graph, objective: LastRunAtMost, budget: float | None, seeds: Sequence[Iterable[Key]]
+    graph: Graph, objective: LastRunAtMost, budget: float | None, seeds: Sequence[Iterable[Key]], starts: int | None
 ) -> Choice:
     """Raise the price of the last point until its run is short enough, and no further than needed."""
     limit = objective.limit * (1 + 1e-9)
-    tries = [choose(graph, Weighted(), budget, seeds)]
+    tries = [choose(graph, Weighted(), budget, seeds, starts=starts)]
     if tries[0].work_by_point[-1] > limit:
         tries.append(choose(graph, LatestFirst(), budget, [*seeds, tries[0].seed]))
         least = tries[1].work_by_point[-1]
@@ -139,7 +145,7 @@ def _choose_last_run(
         unit = max(*graph.prices, 1e-9)
         for _ in range(10):
             middle = (low * high) ** 0.5
-            choice = choose(graph, Weighted(last_extra=middle * unit), budget, [t.seed for t in tries[-2:]])
+            choice = choose(graph, Weighted(last_extra=middle * unit), budget, [t.seed for t in tries[-2:]], starts=2)
             tries.append(choice)
             if choice.work_by_point[-1] > limit:
                 low = middle

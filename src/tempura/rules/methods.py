@@ -19,6 +19,8 @@ METHODS: dict[str, RuleSet] = {"IM1": IM1, "IM2": IM2, "OJV": OJV, "HOV": HOV, "
 ALL = IM1 | IM2 | OJV | HOV | PART
 NONE = RuleSet("none", ())
 """No method at all: every result is recomputed."""
+COMMON = JOINS | MONOTONE | EAGER | MERGE
+"""What every method builds on."""
 
 
 def methods(names: Iterable[str]) -> RuleSet:
@@ -41,4 +43,4 @@ def rules(chosen: RuleSet, *, pruned: bool = True) -> RuleSet:
     if not chosen.rules:
         return JOINS
     inside = INTRA if pruned else INTRA_UNPRUNED
-    return JOINS | MONOTONE | EAGER | (inside if IM1 in chosen.parts else MERGE) | chosen
+    return (COMMON | inside if IM1 in chosen.parts else COMMON) | chosen
