@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tempura.assemble import Assembler
@@ -120,6 +122,25 @@ def plan(
     """
     chosen = _chosen(job, methods)
     model = cost_model(cost)
+    with _no_collection():
+        return _planned(job, chosen, model, settings, baselines, data)
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """Planning makes many small objects that live until it ends: looking for cycles among them in between finds nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _planned(
+    job: Job, chosen: RuleSet, model: CostModel, settings: Settings, baselines: bool, data: History | None
+) -> IncrementalPlan:
     started = time.perf_counter()
     explored = explore(job, chosen, settings)
     if job.policy == "strict" and chosen.rules:

@@ -34,11 +34,11 @@ FEW = 3
 """Up to so many points the search has all its patience."""
 CLEANED = 2
 """How many plans, the cheapest, are cleaned up."""
-MOST = 160_000
+MOST = 100_000
 """When this many alternatives have been priced, no further place to start from is tried, and no further plan cleaned up."""
-EFFORT = 150_000
+EFFORT = 60_000
 """How many alternatives may be priced while adding states to one plan; the plan notes when that ended the search."""
-CLEANING = 60_000
+CLEANING = 25_000
 """How many may be priced while cleaning one up."""
 
 Candidate = tuple[Member, ...]
