@@ -41,6 +41,8 @@ class Table:
     """At each point, the share of the rows held until then that is taken back."""
     statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict[str, ColumnStatistics])
     foreign_keys: tuple[ForeignKey, ...] = ()
+    retractable: bool = False
+    """Whether rows may be taken back even where no share is expected: then no plan may rely on the table only growing."""
 
     def __post_init__(self) -> None:
         known = set(names(self.columns))
@@ -90,7 +92,7 @@ class Table:
 
     @property
     def can_retract(self) -> bool:
-        return any(share > 0 for share in self.retracts.values())
+        return self.retractable or any(share > 0 for share in self.retracts.values())
 
     def rows(self, timeline: Timeline, point: int) -> float:
         """The rows held at a point: what has arrived by then, less what was retracted."""

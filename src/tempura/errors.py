@@ -46,5 +46,17 @@ class PlanError(TempuraError):
     """No plan satisfies what was asked."""
 
 
+class WorkspaceError(TempuraError):
+    """The folder of a job's states, results and run files cannot be read or written, or is not what it should be."""
+
+
+class LockedError(WorkspaceError):
+    """Another process holds the workspace."""
+
+
+class SourceError(TempuraError):
+    """A table's rows cannot be read as they were promised: nothing of them is used."""
+
+
 class RuleError(TempuraError):
     """A rule is malformed; raised when it is declared."""

@@ -30,6 +30,8 @@ class Point:
     name: str
     price: float = 1.0
     deliver: tuple[str, ...] = ()
+    upto: str | None = None
+    """Rows that arrive later than this are left for later points; None takes whatever is there."""
 
 
 @dataclass(frozen=True)

@@ -19,26 +19,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic import ValidationError
-
-from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
-from tempura.errors import JobError, JobProblems
+from tempura.catalog import Catalog
+from tempura.errors import JobError
 from tempura.job.checks import contradictions, disorder
 from tempura.job.marks import Document, Path
-from tempura.job.shapes import (
-    METHODS,
-    STATIC,
-    JobShape,
-    PointShape,
-    Policy,
-    TableShape,
-    column,
-    explain_misfit,
-    nearest,
-)
+from tempura.job.problems import Problems
+from tempura.job.shapes import METHODS, JobShape, PointShape, Policy, nearest
+from tempura.job.tables import TableReader
 from tempura.timeline import MAIN, Point, Timeline
+
+if TYPE_CHECKING:
+    from tempura.sources import Source
 
 
 @dataclass(frozen=True)
@@ -132,6 +125,12 @@ class Job:
     policy: Policy
     state_budget: float | None
     """The most bytes that states may take at any time."""
+    sources: Mapping[str, Source]
+    """Where the rows of tables come from, by the table's name in lower case; planning needs none."""
+    folder: FilePath
+    """The folder of the job file; relative names are relative to it."""
+    workspace: str
+    """Where runs keep states and results: a path or a URI."""
 
     def __init__(
         self,
@@ -146,13 +145,16 @@ class Job:
         methods: str | Iterable[str] = METHODS,
         policy: Policy = "auto",
         state_budget: float | str | None = None,
+        sources: Mapping[str, Source] | None = None,
+        folder: str | FilePath = ".",
+        workspace: str | None = None,
     ):
         given = {
             "timeline": timeline if isinstance(timeline, Timeline) else list(timeline), "query": query, "queries": None if queries is None else dict(queries), "tables": tables if catalog is None else catalog,
             "name": name, "objective": objective, "methods": methods if isinstance(methods, str) else list(methods), "policy": policy,
-            "state_budget": state_budget,
+            "state_budget": state_budget, "sources": sources, "workspace": workspace,
         }  # fmt: skip
-        self._fill(_Reader(None, FilePath(), "the job").read({k: v for k, v in given.items() if v is not None}))
+        self._fill(_Reader(None, FilePath(folder), "the job").read({k: v for k, v in given.items() if v is not None}))
 
     @staticmethod
     def load(path: str | FilePath) -> Job:
@@ -181,14 +183,12 @@ class Job:
             object.__setattr__(self, field, value)
 
 
-class _Reader:
+class _Reader(Problems):
     """Turns the shapes of a job into its parts, and collects what is wrong on the way."""
 
     def __init__(self, document: Document | None, folder: FilePath, source: str):
-        self.document = document
+        super().__init__(document, source)
         self.folder = folder
-        self.source = source
-        self.problems: list[JobError] = []
 
     def read(self, given: Any) -> dict[str, Any]:
         if not isinstance(given, Mapping):
@@ -201,72 +201,48 @@ class _Reader:
         # Finished parts need no reading; in their place stand values that fit the shape.
         catalog, timeline = given.get("tables"), given.get("timeline")
         objective = given.pop("objective", "weighted")
+        # In a file, sources stand beside the columns of their tables.
+        sources = cast("Mapping[str, Source]", given.pop("sources", {}) if self.document is None else {})
         if isinstance(catalog, Catalog):
             given["tables"] = {"_": None}
         if isinstance(timeline, Timeline):
             given["timeline"] = [None]
-        shape = cast("JobShape | None", self._fit(JobShape, given, ()))
+        shape = cast("JobShape | None", self.fit(JobShape, given, ()))
         raw = given if shape is None else shape.model_dump()
 
         queries = self._queries(raw)
-        found = self._attempt(("objective",), lambda: Objective.parse(objective))
-        methods = self._attempt(("methods",), lambda: parse_methods(_texts(raw.get("methods", METHODS))))
+        found = self.attempt(("objective",), lambda: Objective.parse(objective))
+        methods = self.attempt(("methods",), lambda: parse_methods(_texts(raw.get("methods", METHODS))))
         if not isinstance(timeline, Timeline):
             timeline = self._timeline(timeline, queries)
-        if not isinstance(catalog, Catalog):
-            catalog = self._catalog(catalog, timeline)
+        tables = TableReader(self, self.folder, timeline, sources)
+        catalog = tables.catalog(catalog)
         if timeline is not None:
-            self._report(contradictions(catalog, timeline, queries))
-        self._finish()
+            self.report(contradictions(catalog, timeline, queries))
+        self.finish()
+        name = raw.get("name") or "job"
         return {
-            "name": raw.get("name") or "job", "queries": queries, "catalog": catalog, "timeline": timeline, "objective": found,
+            "name": name, "queries": queries, "catalog": catalog, "timeline": timeline, "objective": found,
             "methods": methods, "policy": raw["policy"], "state_budget": raw["state_budget"],
+            "sources": tables.sources, "folder": self.folder, "workspace": self._workspace(raw["workspace"], name),
         }  # fmt: skip
 
-    # Problems.
-
-    def _problem(self, message: str, hint: str, path: Path) -> None:
-        line = self.document.line(path) if self.document else None
-        where = f"table {path[1]!r}: " if len(path) > 1 and path[0] == "tables" and repr(path[1]) not in message else ""
-        self.problems.append(JobError(where + message, hint=hint, line=line))
-
-    def _report(self, found: Iterable[tuple[str, str, Path]]) -> None:
-        for message, hint, path in found:
-            self._problem(message, hint, path)
-
-    def _finish(self) -> None:
-        problems = sorted(self.problems, key=lambda p: p.line or 0)
-        if len(problems) == 1:
-            raise problems[0]
-        if problems:
-            raise JobProblems(f"{self.source} has {len(problems)} problems", problems)
-
-    def _attempt(self, path: Path, make: Any) -> Any:
-        try:
-            return make()
-        except JobError as error:
-            self._problem(error.message, error.hint, path)
-            return None
-
-    def _fit(self, shape: Any, value: Any, path: Path) -> Any:
-        try:
-            return shape.model_validate(value)
-        except ValidationError as error:
-            self._report(explain_misfit(error, shape, path))
-            return None
+    def _workspace(self, given: str | None, name: str) -> str:
+        path = given or f".tempura/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
+        return path if "://" in path else str((self.folder / path).absolute())
 
     # Queries.
 
     def _queries(self, raw: Mapping[str, Any]) -> dict[str, str]:
         query, queries = raw.get("query"), raw.get("queries")
         if query is not None and queries is not None:
-            self._problem(
+            self.problem(
                 "both `query` and `queries` are given",
                 "keep one: `query` for one query, `queries` for several by name",
                 ("queries",),
             )
         if query is None and not queries:
-            self._problem("the job has no query", "add `query: file.sql`, or the text itself", ())
+            self.problem("the job has no query", "add `query: file.sql`, or the text itself", ())
             return {}
         # What does not fit its shape has been reported; here it only must not add to the noise.
         texts = cast("dict[str, Any]", queries if isinstance(queries, Mapping) else {MAIN: query})
@@ -279,7 +255,7 @@ class _Reader:
     def _query(self, text: str, path: Path) -> str:
         """The text of a query given as itself or as the name of a file: a name has no spaces, or ends in `.sql`."""
         if not text.strip():
-            self._problem("the query is empty", "give the name of an SQL file, or the text itself", path)
+            self.problem("the query is empty", "give the name of an SQL file, or the text itself", path)
             return ""
         is_file = text.strip().lower().endswith(".sql") and "\n" not in text.strip()
         if not is_file and re.search(r"\s", text.strip()):
@@ -288,7 +264,7 @@ class _Reader:
             return (self.folder / text.strip()).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read as text"
-            self._problem(
+            self.problem(
                 f"the query file {text.strip()!r} {why}",
                 f"it is looked for beside the job, in {str(self.folder)!r}",
                 path,
@@ -305,14 +281,14 @@ class _Reader:
             shape = (
                 None
                 if isinstance(entry, Point)
-                else cast("PointShape | None", self._fit(PointShape, entry, ("timeline", i)))
+                else cast("PointShape | None", self.fit(PointShape, entry, ("timeline", i)))
             )
             if shape is not None:
-                entry = Point(shape.at, shape.price, self._due(shape.deliver, queries))
+                entry = Point(shape.at, shape.price, self._due(shape.deliver, queries), shape.upto)
             if not isinstance(entry, Point):
                 continue
             if entry.name in seen:
-                self._problem(
+                self.problem(
                     f"time {entry.name!r} appears twice in the timeline",
                     "give each point its own name",
                     ("timeline", i, "at"),
@@ -322,12 +298,12 @@ class _Reader:
             points.append(entry)
         if len(seen) < len(entries) or not points:
             return None  # The rest is judged when every point can be read.
-        self._report(disorder([p.name for p in points]))
+        self.report(disorder([p.name for p in points]))
         if not any(p.deliver for p in points):
             hint = "add `deliver: true` to the points where the result is due"
-            self._problem("no point of the timeline delivers a result", hint, ("timeline",))
+            self.problem("no point of the timeline delivers a result", hint, ("timeline",))
             return None
-        return self._attempt(("timeline",), lambda: Timeline(tuple(points)))
+        return self.attempt(("timeline",), lambda: Timeline(tuple(points)))
 
     @staticmethod
     def _due(deliver: bool | list[str], queries: Mapping[str, str]) -> tuple[str, ...]:
@@ -335,62 +311,3 @@ class _Reader:
             # Without a query there is nothing to deliver, but that is reported once, where it is missing.
             return (tuple(queries) or (MAIN,)) if deliver else ()
         return tuple(dict.fromkeys(deliver))
-
-    # Tables.
-
-    def _catalog(self, given: Any, timeline: Timeline | None) -> Catalog:
-        tables: list[Table] = []
-        for name, entry in cast("dict[str, Any]", given).items() if isinstance(given, Mapping) else ():
-            path: Path = ("tables", name)
-            shape = None if isinstance(entry, Table) else cast("TableShape | None", self._fit(TableShape, entry, path))
-            if shape is not None:
-                entry = self._table(name, shape, timeline, path)
-            if isinstance(entry, Table):
-                tables.append(entry)
-        return Catalog(*tables)
-
-    def _table(self, name: str, shape: TableShape, timeline: Timeline | None, path: Path) -> Table | None:
-        before = len(self.problems)
-        columns: list[Any] = []
-        for column_name, text in shape.columns.items():
-            try:
-                columns.append(column(column_name, text, column_name in shape.key))
-            except ValueError as error:
-                self._problem(
-                    f"column {column_name!r}: {error}",
-                    "write it as in CREATE TABLE: string, bigint, decimal(7,2) not null, …",
-                    (*path, "columns", column_name),
-                )
-        for part, used in (("key", shape.key), ("statistics", list(shape.statistics))):
-            for i, c in enumerate(used):
-                if c not in shape.columns:
-                    where = (*path, part, i if part == "key" else c)
-                    self._problem(f"table {name!r} has no column {c!r}", nearest(c, shape.columns), where)
-        arrives = self._arrivals(shape, timeline, path)
-        if len(self.problems) > before:
-            return None
-        statistics = {
-            c: ColumnStatistics(s.distinct, s.nulls, s.min, s.max, s.width) for c, s in shape.statistics.items()
-        }
-        foreign = tuple(ForeignKey(tuple(f.columns), f.table, tuple(f.to)) for f in shape.foreign_keys)
-        # All that is left for the table to refuse is statistics that contradict its key.
-        where = (*path, "statistics", *shape.key[:1])
-        return self._attempt(
-            where, lambda: Table(name, tuple(columns), tuple(shape.key), arrives, shape.retracts, statistics, foreign)
-        )
-
-    def _arrivals(self, shape: TableShape, timeline: Timeline | None, path: Path) -> dict[str, float]:
-        if (shape.arrives is None) == (shape.static is None):
-            hint = "give `arrives: {point: rows, …}`, or `static: rows` for a table that does not change"
-            self._problem(
-                "either `arrives` or `static` says how many rows there are; not both, not neither", hint, path
-            )
-            return {}
-        arrives = {STATIC: shape.static} if shape.static is not None else shape.arrives or {}
-        if STATIC not in arrives:
-            return arrives
-        if shape.retracts:
-            self._problem(
-                "a static table retracts nothing", "give `arrives` by point, or drop `retracts`", (*path, "retracts")
-            )
-        return {timeline.points[0].name: arrives[STATIC]} if timeline else {}

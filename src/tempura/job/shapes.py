@@ -108,19 +108,21 @@ class ForeignKeyShape(Shape):
 
 
 class TableShape(Shape):
-    columns: dict[str, str] = Field(min_length=1)
+    columns: Annotated[dict[str, str], Field(min_length=1)] | None = None
     key: Names = []
     arrives: Annotated[dict[str, Rows] | None, BeforeValidator(_arrivals)] = None
     static: Rows | None = None
     retracts: dict[str, Share] = {}
     statistics: dict[str, StatisticsShape] = {}
     foreign_keys: list[ForeignKeyShape] = []
+    source: dict[str, Any] | None = None
 
 
 class PointShape(Shape):
     at: Name
     price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     deliver: Annotated[bool | list[str], BeforeValidator(_names)] = False
+    upto: Name | None = None
 
 
 class JobShape(Shape):
@@ -135,6 +137,7 @@ class JobShape(Shape):
     methods: Names = list(METHODS)
     policy: Policy = "auto"
     state_budget: Annotated[Rows | None, BeforeValidator(_size)] = None
+    workspace: Annotated[str | None, Field(min_length=1)] = None
 
 
 def column(name: str, text: str, in_key: bool) -> Column:
@@ -165,9 +168,9 @@ def explain_misfit(error: ValidationError, shape: type[BaseModel], path: Path) -
 _ALTERNATIVES = frozenset({"bool", "str", "float", "list[str]", "dict[str,any]", "nullable"})
 _EXPECTED = {
     "float_type": "a number", "string_type": "a text", "dict_type": "a mapping, `{key: value}`", "list_type": "a list, `[a, b]`",
-    "bool_type": "true or false, or the names of queries", "model_type": "a mapping, `{key: value}`",
+    "bool_type": "true or false", "model_type": "a mapping, `{key: value}`",
     "greater_than_equal": "zero or more", "less_than_equal": "at most 1", "finite_number": "a finite number",
-    "too_short": "at least one entry", "string_too_short": "a text that is not empty", "literal_error": "one of " + ", ".join(POLICIES),
+    "too_short": "at least one entry", "string_too_short": "a text that is not empty",
 }  # fmt: skip
 
 
@@ -182,8 +185,13 @@ def _sentence(detail: ErrorDetails, shape: type[BaseModel], where: Path) -> tupl
     if kind == "missing":
         return f"`{last}` is missing", f"add `{last}: …`"
     expected = _EXPECTED.get(kind, detail["msg"])
-    if kind == "literal_error" and isinstance(detail["input"], str):
-        return f"unknown {last} {detail['input']!r}", nearest(detail["input"], POLICIES)
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
+        if isinstance(detail["input"], str):
+            return f"unknown {last} {detail['input']!r}", nearest(detail["input"], known)
+        expected = f"one of {', '.join(known)}"
+    if kind == "bool_type" and last == "deliver":
+        expected += ", or the names of queries"
     if kind == "less_than_equal":
         expected = "a share between 0 and 1"
     if last == "price" and kind == "greater_than_equal":
@@ -197,6 +205,9 @@ def _keys(shape: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
         shape = StatisticsShape
     elif "foreign_keys" in loc:
         shape = ForeignKeyShape
+    for part in loc:
+        inner = shape.model_fields[part].annotation if part in shape.model_fields else None
+        shape = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else shape
     return list(shape.model_fields)
 
 

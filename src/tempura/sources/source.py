@@ -1,0 +1,183 @@
+"""A source says where a base table's rows come from.
+
+It answers in descriptions, not in rows: a **version** is what was there when it was pinned, a **reading** is the files (or Spark
+table) to open, with the rows and weights to take from them. So a source needs no engine, and any engine can carry a reading out.
+
+A refresh costs what changed. Pinning looks at the names, sizes and times of all files and opens only those it has not seen; what the
+others contain is remembered in the version.
+
+A new kind is one class with a shape for its options:
+
+    @register
+    @dataclass(frozen=True, kw_only=True)
+    class NightlySource(Source):
+        kind = "nightly"
+        shape = NightlyShape        # what the job file may say below `source`, as a pydantic model
+        path: str                   # a field for every key of the shape
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+from tempura.catalog import ColumnStatistics
+from tempura.errors import SourceError
+from tempura.schema import Schema
+
+Version = Mapping[str, Any]
+"""A JSON object that only its source can read; run files store it."""
+
+Format = Literal["parquet", "csv", "json"]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files to open: their paths are names, not patterns, and are absolute or URIs that Spark can open."""
+
+    format: Format
+    paths: tuple[str, ...]
+    columns: Schema
+    """The schema to read them with; in CSV files the columns are in this order."""
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Options of Spark's reader."""
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """A table or view that the Spark session knows by name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one origin; all its texts are Spark SQL over the origin's columns."""
+
+    origin: Files | SparkTable
+    columns: Mapping[str, str]
+    """For every column of the reading, the expression that gives it."""
+    where: str | None = None
+    weight: str | None = None
+    """An integer expression; None: every row counts once."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rows of a snapshot or a delta: the union of its parts, or no rows where it has none."""
+
+    schema: Schema
+    """The columns as the query sees them, without the weight."""
+    parts: tuple[Part, ...]
+    weighted: bool = False
+    """Whether the rows carry weights; then the column `tempura.schema.WEIGHT` comes last."""
+    consolidate: bool = False
+    """Whether weights are to be summed and each row taken that many times; a negative sum is then an error."""
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """What is known of a table at a version; None where the source cannot tell."""
+
+    rows: float | None
+    bytes: float | None
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict[str, ColumnStatistics])
+
+
+@dataclass(frozen=True)
+class Change:
+    """How many rows a delta brings and takes back."""
+
+    inserted: float
+    deleted: float
+
+
+class Options(BaseModel):
+    """The shape of what a job file says below `source`, without `kind`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def misfit(message: str, hint: str) -> PydanticCustomError:
+    """A mistake in a source's options with its hint, in the form in which pydantic carries it to the reader of the job file."""
+    return PydanticCustomError("tempura", "{said}", {"said": message, "hint": hint})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(ABC):
+    """Where a table's rows come from. `columns` are those that the job declares; a source that knows its own needs none."""
+
+    kind: ClassVar[str]
+    shape: ClassVar[type[Options]]
+
+    table: str
+    columns: Schema | None = None
+    folder: Path = Path()
+    """Relative paths are relative to this folder, that of the job file."""
+
+    @classmethod
+    def of(cls, table: str, columns: Schema | None, folder: Path, options: Options) -> Self:
+        """The source that a job file describes."""
+        fields = {name: getattr(options, name) for name in type(options).model_fields}
+        return cls(table=table, columns=columns, folder=folder, **fields)
+
+    @property
+    @abstractmethod
+    def retracts(self) -> bool:
+        """Whether a delta can take rows back."""
+
+    @property
+    def static(self) -> bool:
+        """Whether the table never changes."""
+        return False
+
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The columns as the query sees them."""
+
+    @abstractmethod
+    def pin(self, since: Version | None, upto: str | None = None) -> Version:
+        """What is there now, at least what was there at `since`; rows that arrive later than `upto` are left for later."""
+
+    @abstractmethod
+    def snapshot(self, version: Version) -> Reading:
+        """All rows at a version."""
+
+    @abstractmethod
+    def delta(self, since: Version, version: Version) -> Reading:
+        """What changed from one version to a later one."""
+
+    @abstractmethod
+    def statistics(self, version: Version) -> TableStatistics:
+        """What pinning has learned of the rows at a version."""
+
+    @abstractmethod
+    def change(self, since: Version | None, version: Version) -> Change:
+        """The number of rows in the delta, or in the snapshot where there is nothing before it."""
+
+    @abstractmethod
+    def sketch(self) -> TableStatistics:
+        """A rough idea of what is there now, from names, sizes and at most one file; for planning before the first run."""
+
+    def error(self, message: str, hint: str) -> SourceError:
+        """An error about this table's rows."""
+        return SourceError(f"table {self.table!r}: {message}", hint=hint)
+
+
+KINDS: dict[str, type[Source]] = {}
+"""The kinds of source by the name that a job file gives them; `register` adds to them."""
+
+
+_Kind = TypeVar("_Kind", bound=type[Source])
+
+
+def register(kind: _Kind) -> _Kind:
+    """Makes a kind of source known to job files."""
+    KINDS[kind.kind] = kind
+    return kind

@@ -1,0 +1,121 @@
+"""What is remembered of a table's columns: exact figures from Parquet footers, and what a sample of the first rows shows.
+
+Both are small whatever the table's size. Figures of new files are merged into those of older ones; the sample is drawn once, and what
+it says of distinct values is scaled to the rows there are when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from tempura.catalog import ColumnStatistics
+from tempura.sources.arrow import pa, pc
+
+SAMPLE = 20_000
+"""Rows in a sample."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Exact figures of a column: how many NULLs, and the least and greatest value as numbers where all files tell."""
+
+    nulls: int
+    least: float | None = None
+    greatest: float | None = None
+
+    def merged(self, other: Known) -> Known:
+        return Known(
+            self.nulls + other.nulls, _both(min, self.least, other.least), _both(max, self.greatest, other.greatest)
+        )
+
+
+def _both(choose: Any, a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else choose(a, b)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a sample shows of a column: values that are not NULL, how many differ, how many occur once, and bytes per text."""
+
+    rows: int
+    values: int
+    distinct: int
+    once: int
+    width: float | None = None
+
+    def distinct_of(self, total: float) -> float | None:
+        """The distinct values to expect among `total` (Haas and Stokes, the estimator they call Duj1)."""
+        if not self.values:
+            return None
+        missing = self.values - self.once + self.once * self.values / max(total, self.values)
+        return self.values * self.distinct / missing
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that is remembered of a table's columns; `known` covers `rows` rows."""
+
+    rows: int = 0
+    known: Mapping[str, Known] = field(default_factory=dict[str, Known])
+    sampled: Mapping[str, Sampled] = field(default_factory=dict[str, Sampled])
+
+    def merged(self, other: Summary) -> Summary:
+        """Both together: a column is known if both know it, and the older sample stays."""
+        if not self.rows or not other.rows:
+            known = self.known or other.known
+        else:
+            known = {c: k.merged(other.known[c]) for c, k in self.known.items() if c in other.known}
+        return Summary(self.rows + other.rows, known, self.sampled or other.sampled)
+
+    def statistics(self, rows: float) -> dict[str, ColumnStatistics]:
+        """What there is to say of the columns of a table of so many rows."""
+        found: dict[str, ColumnStatistics] = {}
+        for column in self.known.keys() | self.sampled.keys():
+            known, sampled = self.known.get(column), self.sampled.get(column)
+            share = 1 - sampled.values / sampled.rows if sampled and sampled.rows else 0.0
+            if known and self.rows:
+                share = known.nulls / self.rows
+            distinct = sampled.distinct_of(rows * (1 - share)) if sampled else None
+            least, greatest = (known.least, known.greatest) if known else (None, None)
+            found[column] = ColumnStatistics(distinct, share, least, greatest, sampled.width if sampled else None)
+        return dict(sorted(found.items()))
+
+    def to_json(self) -> dict[str, Any]:
+        known = {c: asdict(k) for c, k in self.known.items()}
+        return {"rows": self.rows, "known": known, "sampled": {c: asdict(s) for c, s in self.sampled.items()}}
+
+    @staticmethod
+    def of_json(given: Mapping[str, Any]) -> Summary:
+        known = {c: Known(**k) for c, k in given["known"].items()}
+        return Summary(given["rows"], known, {c: Sampled(**s) for c, s in given["sampled"].items()})
+
+
+def sampled(rows: Any) -> dict[str, Sampled]:
+    """What a sample, an Arrow table, shows of each of its columns; nested ones are left out."""
+    found: dict[str, Sampled] = {}
+    for name in rows.column_names:
+        column = rows.column(name)
+        if pa.types.is_nested(column.type) or not len(column):
+            continue
+        counts = pc.value_counts(column.drop_null()).field("counts")
+        textual = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        width = pc.mean(pc.binary_length(column)).as_py() if textual else None
+        once = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
+        found[name] = Sampled(len(column), len(column) - column.null_count, len(counts), once, width)
+    return found
+
+
+def as_number(value: Any) -> float | None:
+    """A value on the scale that estimates use, times in days since 1970; None for what has no place there."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / 86_400
+    if isinstance(value, date):
+        return float((value - date(1970, 1, 1)).days)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    return float(value) if float(value) == float(value) else None

@@ -1,0 +1,127 @@
+"""CSV and JSON files: read once, when they are new, for their rows, their names, and what does not fit its declared type.
+
+Spark would read a value that does not fit as NULL; the readings that we hand out make it fail instead (`mode: FAILFAST`), and what can be
+found here is found before anything runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tempura.sources.arrow import csv, json, pa
+from tempura.sources.contents import Contents, Layout
+from tempura.sources.sparktypes import arrow_type
+from tempura.sources.summary import SAMPLE
+
+_EMPTY = re.compile(r"Empty (CSV|JSON) file")
+
+
+class TextContents(Contents):
+    """A text file that has been read: the kept columns and the first rows are at hand."""
+
+    def __init__(self, columns: Mapping[str, str], kept: Any, first: Any):
+        self.columns = columns
+        self.rows = kept.num_rows
+        self._kept = kept
+        self._first = first
+
+    def values(self, columns: Sequence[str]) -> Any:
+        for name in columns:
+            if name not in self._kept.column_names:
+                raise ValueError(f"no row has the column {name!r}")
+        return self._kept.select(list(columns))
+
+    def sample(self) -> Any:
+        return self._first
+
+
+@contextmanager
+def open_csv(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
+    """The contents of a CSV file: its names come from its header, or else by position from the layout."""
+    options = layout.options
+    header = layout.on("header")
+    parse = csv.ParseOptions(
+        delimiter=options.get("sep", options.get("delimiter", ",")),
+        quote_char=options.get("quote", '"'),
+        escape_char=options.get("escape", False),
+        newlines_in_values=layout.on("multiLine"),
+    )
+    read = csv.ReadOptions(
+        column_names=None if header else list(layout.types),
+        encoding=options.get("encoding", "utf-8"),
+        use_threads=False,
+    )
+    convert = csv.ConvertOptions(
+        column_types={name: arrow_type(kind) for name, kind in layout.types.items()},
+        null_values=[options.get("nullValue", "")],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    with filesystem.open_input_stream(path) as stream:
+        try:
+            batches: Any = csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+        except pa.ArrowInvalid as error:
+            if not _EMPTY.search(str(error)):
+                raise
+            yield _nothing(layout)
+            return
+        others = {name: "string" for name in batches.schema.names if name not in layout.types}
+        if not others:
+            yield _from_batches(batches, layout)
+            return
+    # What Arrow would infer of them from the first rows need not hold for the last.
+    with open_csv(filesystem, path, replace(layout, types={**layout.types, **others})) as contents:
+        yield contents
+
+
+def _from_batches(batches: Any, layout: Layout) -> Contents:
+    first: Any = None
+    kept: list[Any] = []
+    names = batches.schema.names
+    keep = [name for name in layout.keep if name in names] or names[:1]
+    for batch in batches:
+        first = batch.slice(0, SAMPLE) if first is None else first
+        kept.append(batch.select(keep))
+    schema = pa.schema([batches.schema.field(name) for name in keep])
+    sample = pa.Table.from_batches([] if first is None else [first], batches.schema)
+    columns = {name: layout.types.get(name, "string") for name in names}
+    return TextContents(columns, pa.Table.from_batches(kept, schema), sample)
+
+
+@contextmanager
+def open_json(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
+    """The contents of a file with one JSON object a line; a key that no line has is a column of NULLs."""
+    fields = [(name, arrow_type(kind)) for name, kind in layout.types.items() if _plain(kind)]
+    parse = json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="infer")
+    with filesystem.open_input_stream(path) as stream:
+        try:
+            table = json.read_json(stream, json.ReadOptions(use_threads=False), parse)
+        except pa.ArrowInvalid as error:
+            if not _EMPTY.search(str(error)):
+                raise
+            yield _nothing(layout)
+            return
+    columns = dict(layout.types) | {n: "string" for n in table.column_names if n not in layout.types}
+    keep = [name for name in layout.keep if name in table.column_names]
+    yield TextContents(columns, table.select(keep or table.column_names[:1]), table.slice(0, SAMPLE))
+
+
+def _plain(kind: str) -> bool:
+    """Whether JSON writes the type in one way only; of others, Arrow infers what is there."""
+    return not re.match(r"decimal|array|map|struct|binary|variant", kind)
+
+
+def _nothing(layout: Layout) -> Contents:
+    empty = pa.table({name: pa.array([], arrow_type(kind)) for name, kind in layout.types.items()})
+    return TextContents(layout.types, empty, empty)
+
+
+def rough_rows(filesystem: Any, path: str) -> float:
+    """Lines per byte at the beginning of a file."""
+    with filesystem.open_input_stream(path) as stream:
+        start = stream.read(65_536)
+    return max(1, start.count(b"\n")) / max(1, len(start))

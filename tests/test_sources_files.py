@@ -1,0 +1,483 @@
+"""Files with an arrival column, static files, and folders of batches: what is pinned, read, counted and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tempura.errors import JobError, SourceError
+from tempura.schema import Column
+from tempura.sources import Change, Files, FilesSource, FoldersSource, Source, Version
+from tests.readings import bag
+
+SALES = (Column("id", "bigint"), Column("price", "double"))
+
+
+def write(path: Path, **columns: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+def files(folder: Path, **options: Any) -> FilesSource:
+    given = {"table": "sales", "path": "data", "format": "parquet", "folder": folder, "arrival": "at", **options}
+    return FilesSource(**given)
+
+
+def folders(folder: Path, **options: Any) -> FoldersSource:
+    return FoldersSource(**{"table": "sales", "path": "data", "format": "parquet", "folder": folder, **options})
+
+
+def pinned(source: Source, since: Version | None = None, upto: str | None = None) -> Version:
+    """A version that went through JSON, as in a run file."""
+    return json.loads(json.dumps(source.pin(since, upto)))
+
+
+def opened(source: FilesSource, since: Version, monkeypatch: pytest.MonkeyPatch) -> tuple[Version, list[str]]:
+    """A pin, and the files it opened."""
+    seen: list[str] = []
+    real = pq.ParquetFile
+
+    def spy(stream: Any, *args: Any, **options: Any) -> Any:
+        seen.append(Path(stream.name if hasattr(stream, "name") else str(stream)).name)
+        return real(stream, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "ParquetFile", spy)
+        return pinned(source, since), seen
+
+
+def error(source: Source, since: Version | None = None, upto: str | None = None) -> str:
+    with pytest.raises(SourceError) as caught:
+        source.pin(since, upto)
+    assert caught.value.hint
+    return str(caught.value)
+
+
+# Files with an arrival column.
+
+
+def test_snapshot_and_delta(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, 2], price=[1.0, None], at=[10, 20])
+    source = files(tmp_path)
+    assert source.schema() == (Column("id", "bigint"), Column("price", "double"), Column("at", "bigint"))
+    first = pinned(source)
+    assert bag(source.snapshot(first)) == Counter({(1, 1.0, 10): 1, (2, None, 20): 1})
+    write(tmp_path / "data/deep/b.parquet", id=[3, 3], price=[3.0, 3.0], at=[21, 21])
+    second = pinned(source, first)
+    delta = source.delta(first, second)
+    assert bag(delta) == Counter({(3, 3.0, 21): 2})
+    assert not delta.weighted and not source.retracts and not source.static
+    assert bag(source.snapshot(second)) == bag(source.snapshot(first)) + bag(delta)
+    assert bag(source.snapshot(first)) == Counter({(1, 1.0, 10): 1, (2, None, 20): 1})
+    assert source.change(None, second) == Change(4, 0)
+    assert source.change(first, second) == Change(2, 0)
+    assert bag(source.delta(second, second)) == Counter() and source.delta(second, second).parts == ()
+
+
+def test_arrival_need_not_be_seen(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1], price=[1.0], at=[10])
+    source = files(tmp_path, columns=SALES)
+    reading = source.snapshot(pinned(source))
+    assert reading.schema == SALES and bag(reading) == Counter({(1, 1.0): 1})
+    (part,) = reading.parts
+    assert isinstance(part.origin, Files)
+    assert part.origin.columns == (*SALES, Column("at", "bigint"))
+    assert part.where is None and part.origin.paths == (str(tmp_path / "data/a.parquet"),)
+
+
+def test_pin_opens_new_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for i in range(5):
+        write(tmp_path / f"data/{i}.parquet", id=[i], at=[i])
+    source = files(tmp_path)
+    first = pinned(source)
+    write(tmp_path / "data/5.parquet", id=[5], at=[5])
+    second, seen = opened(source, first, monkeypatch)
+    assert len(seen) == 1 and source.change(first, second) == Change(1, 0)
+    third, seen = opened(source, second, monkeypatch)
+    assert seen == [] and third == second
+
+
+def test_upto_cuts_through_files(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, 2, 3, 4], at=[10, 20, 30, 40])
+    write(tmp_path / "data/b.parquet", id=[5, 6], at=[35, 50])
+    source = files(tmp_path)
+    versions = [pinned(source, None, "5")]
+    for upto in ("20", "30", "35", None):
+        versions.append(pinned(source, versions[-1], upto))
+    held: Counter[Any] = Counter()
+    for since, version in pairwise(versions):
+        delta = bag(source.delta(since, version))
+        assert source.change(since, version) == Change(sum(delta.values()), 0)
+        held += delta
+        assert held == bag(source.snapshot(version))
+        assert source.statistics(version).rows == sum(held.values())
+    assert bag(source.snapshot(versions[0])) == Counter()
+    assert [sum(bag(source.snapshot(v)).values()) for v in versions] == [0, 2, 3, 4, 6]
+    assert pinned(source, versions[2], "5") == versions[2], "a version never goes back"
+
+
+ARRIVALS: list[tuple[str, pa.DataType, list[Any], str]] = [
+    ("timestamp", pa.timestamp("us", "UTC"), [datetime(2026, 11, 15, h, tzinfo=UTC) for h in (9, 14, 19)], "2026-11-15 14:00"),
+    ("timestamp", pa.timestamp("us", "UTC"), [datetime(2026, 11, 15, h, tzinfo=UTC) for h in (9, 14, 19)], "2026-11-15T15:30+01:00"),
+    ("timestamp_ntz", pa.timestamp("ms"), [datetime(2026, 11, 15, h) for h in (9, 14, 19)], "2026-11-15 18:59:59.999999"),
+    ("date", pa.date32(), [date(2026, 11, d) for d in (1, 2, 10)], "2026-11-09"),
+    ("string", pa.string(), ["a", "b'\\", "c"], "b'\\"),
+    ("double", pa.float64(), [-1.5, 2.5, 1e300], "2.5"),
+    ("decimal(12,2)", pa.decimal128(12, 2), [Decimal("-10.00"), Decimal("9.50"), Decimal("10.00")], "9.999"),
+    ("smallint", pa.int16(), [-10, 9, 10], "9"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "arrow", "values", "upto"), ARRIVALS)
+def test_arrivals_of_every_type(kind: str, arrow: pa.DataType, values: list[Any], upto: str, tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, 2, 3], at=pa.array(values, arrow))
+    source = files(tmp_path)
+    assert source.schema()[1].type == kind
+    first = pinned(source, None, upto)
+    second = pinned(source, first)
+    assert {row[0] for row in bag(source.snapshot(first))} == {1, 2}
+    assert {row[0] for row in bag(source.delta(first, second))} == {3}
+    assert (source.change(None, first), source.change(first, second)) == (Change(2, 0), Change(1, 0))
+
+
+def test_patterns_and_single_files(tmp_path: Path):
+    for name in ("a.parquet", "x/b.parquet", "x/y/c.parquet", "_hidden/d.parquet", "x/.e.parquet"):
+        write(tmp_path / "data" / name, id=[1], at=[1])
+    (tmp_path / "data/readme.txt").write_text("not data")
+    (tmp_path / "data/_SUCCESS").write_text("")
+
+    def found(path: str) -> list[str]:
+        return [
+            Path(f).name
+            for p in files(tmp_path, path=path).snapshot(files(tmp_path, path=path).pin(None)).parts
+            for f in p.origin.paths
+        ]  # pyright: ignore
+
+    assert found("data/**/*.parquet") == ["a.parquet", "b.parquet", "c.parquet"]
+    assert found("data/*.parquet") == ["a.parquet"]
+    assert found("data/[!a-w]") == ["b.parquet", "c.parquet"], "a folder that matches is taken with what is below it"
+    assert found("data/a.parquet") == ["a.parquet"]
+    assert found((tmp_path / "data/x").as_uri()) == ["b.parquet", "c.parquet"]
+    assert "'readme.txt' cannot be read as parquet" in error(files(tmp_path))
+
+
+def test_uris_are_kept_for_spark(tmp_path: Path):
+    write(tmp_path / "my data/a b.parquet", id=[1], at=[1])
+    source = files(tmp_path, path=(tmp_path / "my data").as_uri())
+    assert "%20" in source.path
+    (part,) = source.snapshot(source.pin(None)).parts
+    assert isinstance(part.origin, Files) and part.origin.paths == (f"file://{tmp_path}/my data/a b.parquet",)
+
+
+def test_statistics_come_from_footers_and_a_sample(tmp_path: Path):
+    days = [date(1970, 1, 1) + timedelta(days=i % 10) for i in range(1000)]
+    names = [None if i % 4 == 0 else f"n{i % 7:04}" for i in range(1000)]
+    write(tmp_path / "data/a.parquet", id=range(1000), day=days, name=names, at=[1] * 1000)
+    write(tmp_path / "data/b.parquet", id=range(1000, 3000), day=days * 2, name=["n"] * 2000, at=[2] * 2000)
+    source = files(tmp_path)
+    known = source.statistics(pinned(source))
+    assert known.rows == 3000 and known.bytes == sum(p.stat().st_size for p in (tmp_path / "data").iterdir())
+    assert (known.columns["id"].least, known.columns["id"].greatest, known.columns["id"].distinct) == (0, 2999, 3000)
+    assert (known.columns["day"].least, known.columns["day"].greatest, known.columns["day"].distinct) == (0, 9, 10)
+    assert known.columns["name"].null_share == pytest.approx(250 / 3000)
+    assert (known.columns["name"].distinct, known.columns["name"].width) == (7, 5)
+    rough = source.sketch()
+    assert rough.rows == pytest.approx(3000, rel=0.5) and rough.columns["day"].distinct == 10
+
+
+# What can go wrong.
+
+
+def test_missing_and_unreadable_paths(tmp_path: Path):
+    assert "'data' does not exist" in error(files(tmp_path))
+    (tmp_path / "data").mkdir()
+    assert "there are no files at 'data', so its columns are not known" in error(files(tmp_path))
+    declared = files(tmp_path, columns=SALES)
+    empty = pinned(declared)
+    assert declared.snapshot(empty).parts == () and declared.change(None, empty) == Change(0, 0)
+    write(tmp_path / "data/a.parquet", id=[1], price=[1.0], at=[1])
+    assert bag(declared.delta(empty, pinned(declared, empty))) == Counter({(1, 1.0): 1})
+    (tmp_path / "data/a.parquet").write_bytes(b"PAR1 this is not")
+    assert "the file 'a.parquet' cannot be read as parquet" in error(files(tmp_path))
+    assert "cannot be opened" in error(files(tmp_path, path="nowhere://x/y"))
+    with pytest.raises(SourceError, match="does not exist"):
+        files(tmp_path, path="other").schema()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_forbidden_paths(tmp_path: Path):
+    write(tmp_path / "data/in/a.parquet", id=[1], at=[1])
+    (tmp_path / "data/in").chmod(0)
+    try:
+        assert "cannot be listed" in error(files(tmp_path))
+    finally:
+        (tmp_path / "data/in").chmod(0o700)
+
+
+def test_drift_against_what_was_read_before(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1], price=[1.0], at=[1])
+    source = files(tmp_path)
+    first = pinned(source)
+    new = tmp_path / "data/b.parquet"
+    write(new, id=[1], price=[1.0], at=[2], tax=[1])
+    assert "the column 'tax' (bigint), not read before, was added in 'b.parquet'" in error(source, first)
+    kept = files(tmp_path, ignore_new_columns=True)
+    second = pinned(kept, first)
+    assert bag(kept.delta(first, second)) == Counter({(1, 1.0, 2): 1})
+    write(new, id=[1], at=[2])
+    assert "the column 'price', read before as double, was removed: 'b.parquet' has only id, at" in error(source, first)
+    write(new, id=pa.array([1], pa.int32()), price=[1.0], at=[2])
+    assert "the column 'id' was retyped: read before as bigint, it is int in 'b.parquet'" in error(source, first)
+
+
+def test_drift_against_what_is_declared(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=pa.array([1], pa.int32()), price=[1.0], at=[1])
+    assert "the column 'id' was retyped: declared as bigint, it is int in 'a.parquet'" in error(
+        files(tmp_path, columns=SALES)
+    )
+    declared = (Column("id", "int"),)
+    assert "the column 'price' (double), not declared, was added" in error(files(tmp_path, columns=declared))
+    source = files(tmp_path, columns=declared, ignore_new_columns=True)
+    assert bag(source.snapshot(source.pin(None))) == Counter({(1,): 1})
+    more = (*declared, Column("tax", "int"))
+    assert "the column 'tax', declared as int, was removed" in error(files(tmp_path, columns=more))
+    assert "no arrival column 'when'" in error(files(tmp_path, arrival="when"))
+
+
+def test_columns_that_the_job_has_changed(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1], price=[1.0], at=[1])
+    first = pinned(files(tmp_path, columns=SALES))
+    again = files(tmp_path, columns=SALES[:1], ignore_new_columns=True)
+    assert "the column 'price' was double when the table was read before, and is not declared now" in error(
+        again, first
+    )
+    again = files(tmp_path, columns=(SALES[0], Column("price", "float")))
+    assert "the column 'price' was double when the table was read before, and is float now" in error(again, first)
+
+
+def test_nulls_where_there_should_be_none(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, None], at=[1, 1])
+    source = files(tmp_path, columns=(Column("id", "bigint", False),))
+    assert "the column 'id' is declared not null, but 'a.parquet' has 1 NULLs in it" in error(source)
+
+
+def test_pinned_files_stay_as_they_are(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1], at=[1])
+    write(tmp_path / "data/b.parquet", id=[1], at=[2])
+    source = files(tmp_path)
+    first = pinned(source)
+    write(tmp_path / "data/b.parquet", id=[1, 2], at=[2, 3])
+    assert "the file 'b.parquet', which was read before, has changed" in error(source, first)
+    (tmp_path / "data/b.parquet").unlink()
+    assert "the file 'b.parquet', which was read before, has vanished" in error(source, first)
+
+
+def test_rows_cannot_arrive_in_the_past(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1], at=[10])
+    source = files(tmp_path)
+    first = pinned(source)
+    write(tmp_path / "data/b.parquet", id=[1, 2], at=[10, 11])
+    assert "the new file 'b.parquet' has rows that arrive at 10, but all until 10 were read before" in error(
+        source, first
+    )
+
+
+def test_arrivals_that_cannot_be_ordered(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, 2], at=[1, None], yes=[True, True], nan=[1.0, float("nan")])
+    assert "1 rows have no value in the arrival column 'at'" in error(files(tmp_path))
+    assert "1 rows have no value in the arrival column 'nan'" in error(files(tmp_path, arrival="nan"))
+    assert "a boolean does not say when a row arrives" in error(files(tmp_path, arrival="yes"))
+    assert "'noon' is no bigint" in error(files(tmp_path, arrival="id"), upto="noon")
+
+
+def test_types_that_spark_cannot_read(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", at=[1], t=pa.array([1], pa.timestamp("ns")))
+    assert "the column 't' of 'a.parquet' cannot be used: Spark cannot read its type timestamp[ns]" in error(
+        files(tmp_path)
+    )
+    source = files(tmp_path, ignore_new_columns=True)
+    assert bag(source.snapshot(source.pin(None))) == Counter({(1,): 1})
+    declared = (Column("t", "timestamp_ntz"),)
+    assert "write it in microseconds" in error(files(tmp_path, columns=declared))
+
+
+def test_names_that_spark_would_take_for_patterns(tmp_path: Path):
+    write(tmp_path / "data/a[1].parquet", id=[1], at=[1])
+    source = files(tmp_path)
+    with pytest.raises(SourceError, match=r"take the name of the file .* for a pattern"):
+        source.snapshot(source.pin(None))
+
+
+# Static files.
+
+
+def test_static_files(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, 2])
+    source = files(tmp_path, arrival=None)
+    assert source.static and not source.retracts
+    first = pinned(source)
+    assert pinned(source, first, "whatever") == first and source.delta(first, first).parts == ()
+    assert bag(source.snapshot(first)) == Counter({(1,): 1, (2,): 1}) and source.statistics(first).rows == 2
+    write(tmp_path / "data/b.parquet", id=[1])
+    assert "a static table changed: the file 'b.parquet' is new\n  hint: give the source an arrival column" in error(
+        source, first
+    )
+    (tmp_path / "data/b.parquet").unlink()
+    write(tmp_path / "data/a.parquet", id=[1, 3])
+    assert "a static table changed: the file 'a.parquet' has changed" in error(source, first)
+
+
+# Folders.
+
+
+def test_batches_in_natural_order(tmp_path: Path):
+    write(tmp_path / "data/batch=2/x.parquet", id=[2])
+    write(tmp_path / "data/batch=2/y.parquet", id=[2])
+    write(tmp_path / "data/batch=10/x.parquet", id=[10])
+    source = folders(tmp_path)
+    assert source.schema() == (Column("id", "bigint"),)
+    first = pinned(source, None, "9")
+    assert bag(source.snapshot(first)) == Counter({(2,): 2})
+    (tmp_path / "data/batch=3").mkdir()
+    second = pinned(source, first)
+    assert bag(source.delta(first, second)) == Counter({(10,): 1}) and source.change(first, second) == Change(1, 0)
+    assert source.statistics(second).rows == 3
+    write(tmp_path / "data/batch=9/x.parquet", id=[9])
+    assert "the batch 'batch=9' comes before 'batch=10', which was read before" in error(source, second)
+
+
+def test_batches_are_complete(tmp_path: Path):
+    write(tmp_path / "data/2026-11-15/x.parquet", id=[2])
+    source = folders(tmp_path)
+    first = pinned(source)
+    write(tmp_path / "data/2026-11-15/y.parquet", id=[2])
+    assert "the batch '2026-11-15', which was read before, has a new file '2026-11-15/y.parquet'" in error(
+        source, first
+    )
+    (tmp_path / "data/2026-11-15/y.parquet").unlink()
+    write(tmp_path / "data/loose.parquet", id=[2])
+    assert "'loose.parquet' is in no batch folder" in error(source, first)
+
+
+def test_folders_give_columns_that_files_lack(tmp_path: Path):
+    for day in ("2026-11-15", "2026-11-16", "__HIVE_DEFAULT_PARTITION__"):
+        write(tmp_path / f"data/day={day}/x.parquet", id=[1])
+    source = folders(tmp_path, columns=(Column("day", "date"), Column("id", "bigint")))
+    first = pinned(source, None, "2026-11-15 12:00")
+    assert bag(source.snapshot(first)) == Counter({(date(2026, 11, 15), 1): 1})
+    second = pinned(source, first)
+    assert bag(source.delta(first, second)) == Counter({(date(2026, 11, 16), 1): 1, (None, 1): 1})
+
+
+# CSV and JSON.
+
+TEXT = (Column("id", "bigint"), Column("name", "string"), Column("price", "decimal(7,2)"))
+
+
+def text_source(folder: Path, format: str, **options: Any) -> FilesSource:
+    given = {"columns": TEXT, "arrival": {"at": "timestamp"}, "options": {"header": "true"}}
+    return files(folder, format=format, **{**given, **options})
+
+
+def test_csv(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text(
+        'id,at,name,price\n1,2026-11-15 14:00:00,"x,y",1.50\n2,2026-11-15T15:00:00+02:00,,\n'
+    )
+    source = text_source(tmp_path, "csv")
+    first = pinned(source, None, "2026-11-15 13:30")
+    assert bag(source.snapshot(first)) == Counter({(2, None, None): 1})
+    (tmp_path / "data/b.csv").write_text("price,id,name,at\n2.5,3,z,2026-11-16\n")
+    second = pinned(source, first)
+    assert bag(source.delta(first, second)) == Counter({(1, "x,y", Decimal("1.50")): 1, (3, "z", Decimal("2.50")): 1})
+    assert source.change(first, second) == Change(2, 0)
+    origin = source.snapshot(second).parts[0].origin
+    assert isinstance(origin, Files) and (origin.options["mode"], origin.options["timeZone"]) == ("FAILFAST", "UTC")
+    assert source.sketch().rows == pytest.approx(4, rel=0.5)
+
+
+def test_csv_without_header(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text("1|x|1.5|2026-11-15\n")
+    (tmp_path / "data/b.csv").write_text("")
+    source = text_source(tmp_path, "csv", options={"sep": "|"})
+    version = pinned(source)
+    assert bag(source.snapshot(version)) == Counter({(1, "x", Decimal("1.50")): 1})
+    (tmp_path / "data/c.csv").write_text("1|x|1.5\n")
+    assert "'c.csv' cannot be read as csv" in error(source, version)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,name,price,at,tax\n1,x,1,2026-11-16,1\n", "the column 'tax' (string), not declared, was added in 'b.csv'"),
+        ("id,price,at\n1,1,2026-11-16\n", "the column 'name', declared as string, was removed"),
+        ("id,name,price,at\none,x,1,2026-11-16\n", "invalid value 'one'"),
+        ("id,name,price,at\n1,x,1,soon\n", "soon"),
+        ("id,name,price,at\n1,x,1,\n", "1 rows have no value in the arrival column 'at'"),
+    ],
+)
+def test_csv_drift(text: str, said: str, tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text("id,name,price,at\n1,x,1,2026-11-15\n")
+    source = text_source(tmp_path, "csv")
+    first = pinned(source)
+    (tmp_path / "data/b.csv").write_text(text)
+    assert said in error(source, first)
+
+
+def test_new_columns_of_csv_can_be_ignored(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text("id,name,price,at\n1,x,1,2026-11-15\n")
+    (tmp_path / "data/b.csv").write_text(
+        "tax,id,name,price,at\n" + "1,2,x,1,2026-11-16\n" * 99_999 + "none,2,x,1,2026-11-16\n"
+    )
+    source = text_source(tmp_path, "csv", ignore_new_columns=True)
+    row = ("x", Decimal("1.00"))
+    assert bag(source.snapshot(pinned(source))) == Counter({(1, *row): 1, (2, *row): 100_000})
+
+
+def test_json(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.json").write_text(
+        '{"id": 1, "name": "x", "at": "2026-11-15T14:00:00Z"}\n{"id": 2, "price": 2.5, "at": "2026-11-15T15:00:00+02:00"}\n'
+    )
+    (tmp_path / "data/b.json").write_text("")
+    source = text_source(tmp_path, "json")
+    first = pinned(source, None, "2026-11-15 13:30")
+    assert bag(source.snapshot(first)) == Counter({(2, None, Decimal("2.50")): 1})
+    second = pinned(source, first)
+    assert bag(source.delta(first, second)) == Counter({(1, "x", None): 1})
+    for text, said in (
+        ('{"id": 3, "tax": 1, "at": "2026-11-16"}\n', "the column 'tax' (string), not declared, was added"),
+        ('{"id": "3", "at": "2026-11-16"}\n', "Column(/id) changed from number to string"),
+        ('{"id": 3}\n', "have no value in the arrival column 'at'"),
+        ('{"id": 3, ', "cannot be read as json"),
+    ):
+        (tmp_path / "data/c.json").write_text(text)
+        assert said in error(source, second)
+
+
+def test_text_needs_types(tmp_path: Path):
+    with pytest.raises(
+        JobError, match="CSV files do not say what types their columns have\n  hint: give the table's `columns`"
+    ):
+        text_source(tmp_path, "csv", columns=None)
+    with pytest.raises(JobError, match="the type of the column 'at' is not known"):
+        text_source(tmp_path, "csv", arrival="at")
+    with pytest.raises(JobError, match="`arrival`: a boolean does not say when a row arrives\n  hint: choose date"):
+        text_source(tmp_path, "csv", arrival={"at": "boolean"})
+    with pytest.raises(JobError, match="times that name no zone are in UTC"):
+        text_source(tmp_path, "csv", options={"timeZone": "CET"})
+    with pytest.raises(JobError, match="JSON over several lines"):
+        text_source(tmp_path, "json", options={"multiLine": "true"})
