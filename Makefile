@@ -23,7 +23,7 @@ types: $(READY)
 	$(BIN)/pyright
 
 unit: $(READY)
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 demo: $(READY) ## Plan the running example and explain the plan
 	$(BIN)/tempura plan examples/sales/job.yaml

@@ -1,7 +1,6 @@
 """From the search's choice to a plan: derivations become steps, groups become names, and every number finds its place.
 
-A step's definition, which tests compare it with, is its group's batch query: the TVR's first definition over snapshots of base tables; a delta
-is the difference of two of those, the delta of a state the state of its input's delta.
+A plan may begin in the middle of a timeline: the points before are gone, and what their runs left can be loaded like anything written by this plan.
 """
 
 from __future__ import annotations
@@ -9,22 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tempura.algebra import AggregateState, Minus, Op, Plus, Project, Read
-from tempura.algebra.physical import snapshot_name
+from tempura.algebra import Op, Project, Read
 from tempura.algebra.weights import is_weighted
-from tempura.catalog import Catalog
 from tempura.choose.derivation import Computed, Loaded, Written, loads
-from tempura.choose.search import Graph
+from tempura.choose.search import EXISTING, Graph
+from tempura.definitions import Definitions
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name
 from tempura.plans import PlanLine, Run, State, Step
 from tempura.rules.views import kept
-from tempura.schema import Keys, fresh, names
-from tempura.space import Group, GroupMember, Space
+from tempura.schema import NO_KEYS, Keys, fresh, names
+from tempura.space import Group, Space
 from tempura.sql.bind import Query
-from tempura.timeline import Interval
+from tempura.standing import Kept, Standing
 
 PLAIN_METHODS = frozenset({"query", "physical", "joins", "intra", "monotone", "eager"})
 
@@ -49,6 +46,9 @@ class Assembler:
         roots: Mapping[int, str],
         queries: Mapping[str, Query],
         tvr_names: Names,
+        definitions: Definitions,
+        standing: Standing,
+        existing: Mapping[int, Kept],
     ):
         self.space = space
         self.implementation = implementation
@@ -56,16 +56,24 @@ class Assembler:
         self.roots = roots
         self.queries = queries
         self.names = tvr_names
-        self.targets: dict[tuple[int, int], Target] = {}
+        self.definitions = definitions
+        self.points = space.timeline.points[standing.done :]
+        """Those that are planned; the search's points are counted from here."""
+        self.kept = {kept.name: kept for kept in existing.values()}
+        self.targets = {(n, EXISTING): Target(k.name, k.weighted, self._keys(n, k)) for n, k in existing.items()}
+        self.taken = {kept.name for kept in standing.states}
+        """Names that no step may be given."""
         self.used: dict[tuple[int, str], None] = {}
         """Which TVRs are computed by a rule of which method."""
-        self._definitions: dict[tuple[int, int | None], Op] = {}
+
+    def _keys(self, node: int, kept: Kept) -> Keys:
+        return NO_KEYS if kept.weighted else self.definitions.of(self.implementation.nodes[node][0]).keys
 
     def runs(self, derivations: Sequence[Written]) -> tuple[Run, ...]:
-        steps: dict[int, list[Step]] = {i: [] for i in range(len(self.space.timeline))}
+        steps: dict[int, list[Step]] = {i: [] for i in range(len(self.points))}
         for written in derivations:
             steps[written.point].append(self._step(written))
-        return tuple(Run(p.name, tuple(steps[i])) for i, p in enumerate(self.space.timeline.points))
+        return tuple(Run(p.name, tuple(steps[i])) for i, p in enumerate(self.points))
 
     def states(self, derivations: Sequence[Written], runs: Sequence[Run]) -> tuple[State, ...]:
         """The states, with who reads them and why they are kept."""
@@ -74,16 +82,15 @@ class Assembler:
             for load in loads(written.tree):
                 target = self.targets[load.node, load.written]
                 readers.setdefault(target.name, []).append((load.point, self.targets[written.node, written.point].name))
-        points = self.space.timeline.points
-        found: list[State] = []
+        points = self.points
+        found = [self._standing(self.kept[name], read) for name, read in readers.items() if name in self.kept]
         for run in runs:
             for step in run.steps:
                 read = readers.get(step.name, [])
                 if step.kind == "result" and not read:
                     continue
                 at = sorted({p for p, _ in read})
-                into = ", ".join(dict.fromkeys(name for _, name in read))
-                why = f"read at {', '.join(points[p].name for p in at)} by {into}" if read else "not read again"
+                why = self._read_by(read) if read else "not read again"
                 if step.kind == "result":
                     why = "delivered; " + why
                 found.append(
@@ -100,6 +107,16 @@ class Assembler:
                 )
         return tuple(found)
 
+    def _standing(self, kept: Kept, read: list[tuple[int, str]]) -> State:
+        """A state that was there before this plan."""
+        at = tuple(self.points[p].name for p in sorted({p for p, _ in read}))
+        why = "kept from an earlier run; " + self._read_by(read)
+        return State(kept.name, kept.view, kept.written, at, kept.rows, kept.bytes, kept.partition, why)
+
+    def _read_by(self, read: list[tuple[int, str]]) -> str:
+        at = ", ".join(self.points[p].name for p in sorted({p for p, _ in read}))
+        return f"read at {at} by {', '.join(dict.fromkeys(name for _, name in read))}"
+
     def _step(self, written: Written) -> Step:
         group, place = self.implementation.nodes[written.node]
         own = self.space.group(group)
@@ -110,9 +127,9 @@ class Assembler:
         query = self.queries[self._root(own)] if written.kind == "result" else None
         if query is not None and names(tree.schema) != names(query.root.schema):
             tree = Project(tree, kept(query.root.schema))
-        point = self.space.timeline.points[written.point].name
+        point = self.points[written.point].name
         wanted = f"{query.name}@{point}" if query else _slug(view)
-        name = fresh(wanted, [t.name for t in self.targets.values()])
+        name = fresh(wanted, [*self.taken, *(t.name for t in self.targets.values())])
         weighted = is_weighted(tree) and written.kind == "state"
         self.targets[written.node, written.point] = Target(name, weighted, tree.keys)
         write = self.graph.write(written.node, written.kind)
@@ -124,7 +141,7 @@ class Assembler:
             view=view,
             tree=tree,
             weighted=weighted,
-            definition=self.definition(group),
+            definition=self.definitions.of(group),
             partition=place or (),
             order=query.order if query else (),
             rows=stats.rows,
@@ -189,48 +206,6 @@ class Assembler:
         if chosen.op is None:
             return inputs[0]
         return chosen.op if chosen.kind == "scan" else chosen.op.over(inputs)
-
-    # Definitions.
-
-    def definition(self, group: int) -> Op:
-        """What the group is, as a batch query over snapshots of base tables."""
-        own = self.space.group(group)
-        if own.tvr is None or own.interval is None:
-            member, _ = self.space.members(group)[0]
-            return _over(member, [self.definition(i) for i in member.inputs])
-        return self._view_definition(own.tvr, own.interval)
-
-    def _view_definition(self, tvr: int, interval: Interval) -> Op:
-        space = self.space
-        record = space.memo.tvr(tvr)
-        first = next(iter(record.definitions))
-        start, end = interval
-        if start < 0:
-            at = space.ticks.seen(record.tables, end)
-            found = self._definitions.get((record.id, at))
-            if found is None:
-                if not first.inputs and first.op.__name__ == "Scan":
-                    found = _base(space.catalog, first.payload, space.timeline.points[space.ticks.point_of(at)].name)
-                else:
-                    found = first.op.build(
-                        [self._view_definition(i, Interval(-1, at)) for i in first.inputs], first.payload
-                    )
-                self._definitions[record.id, at] = found
-            return found
-        if record.additive:
-            return Minus(self._view_definition(tvr, Interval(-1, end)), self._view_definition(tvr, Interval(-1, start)))
-        if first.op is AggregateState:
-            return AggregateState(self._view_definition(first.inputs[0], interval), *first.payload)
-        return Plus(tuple(self._view_definition(i, interval) for i in first.inputs))
-
-
-def _base(catalog: Catalog, payload: tuple[Any, ...], point: str) -> Read:
-    table, schema, _ = payload
-    return Read(snapshot_name(table, point), schema, False, catalog[table].keys)
-
-
-def _over(member: GroupMember, inputs: list[Op]) -> Op:
-    return member.op.build(inputs, member.payload)
 
 
 def _slug(view: str) -> str:

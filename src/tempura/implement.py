@@ -102,11 +102,9 @@ class Implementation:
             found = self._columns[group] = frozenset(names(self.space.group(group).schema))
         return found
 
-    def graph(
-        self, required: Sequence[tuple[int, int]], prices: Sequence[float], existing: Sequence[int] = ()
-    ) -> Graph:
-        """The search graph for results, given as (group, point)."""
-        wanted = [(self.node(g, None), point) for g, point in required]
+    def graph(self, required: Sequence[tuple[int, int]], prices: Sequence[float], done: int = 0) -> Graph:
+        """The search graph for results, given as (group, point), from point `done` of the timeline on; the graph counts points from there."""
+        wanted = [(self.node(g, None), point - done) for g, point in required if point >= done]
         while self._pending:
             self._fill(self._pending.pop())
         wanted = self._numbered(wanted)
@@ -122,16 +120,16 @@ class Implementation:
             size.append(stats.bytes)
         return Graph(
             alternatives=self.alternatives,
-            available=[self.space.available(self.space.group(g)) for g, _ in self.nodes],
+            available=[max(self.space.available(self.space.group(g)) - done, 0) for g, _ in self.nodes],
             save=save,
             load=load,
             required=wanted,
             deliver={n: self.cost.save(self.stats(self.nodes[n][0]), False) + self.cost.job() for n, _ in wanted},
-            existing=frozenset(existing),
+            existing=frozenset(),
             size=size,
-            prices=list(prices),
+            prices=list(prices[done:]),
             groups=sorted(self._complements()),
-            until=[self.space.until(self.space.group(g)) for g, _ in self.nodes],
+            until=[self.space.until(self.space.group(g)) - done for g, _ in self.nodes],
         )
 
     def _numbered(self, wanted: list[tuple[int, int]]) -> list[tuple[int, int]]:

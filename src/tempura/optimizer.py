@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tempura.assemble import Assembler
 from tempura.choose.decide import decide
-from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Weighted
+from tempura.choose.search import LastRunAtMost, LatestFirst, Objective, Weighted
 from tempura.choose.share import Choice
+from tempura.definitions import Definitions
 from tempura.errors import PlanError
 from tempura.estimate import CostModel, SparkCost, UnitCost
 from tempura.estimate.sizes import FinalSizes
@@ -31,6 +32,7 @@ from tempura.rules.methods import methods as methods_named
 from tempura.rules.relational import normalize
 from tempura.space import Space, intervals
 from tempura.sql.bind import Query, bind
+from tempura.standing import BEGINNING, Standing, found
 
 
 @dataclass(frozen=True)
@@ -114,16 +116,18 @@ def plan(
     settings: Settings = USUAL,
     baselines: bool = True,
     data: History | None = None,
+    standing: Standing = BEGINNING,
 ) -> IncrementalPlan:
     """The cheapest incremental plan for a job, with all methods or with those given.
 
     With `data`, the rows of each table at each point, sizes are counted instead of estimated (for small examples).
     `baselines` says whether the plan can be asked what recomputing and each method alone would cost; that is worked out when it is asked.
+    With a `standing` the plan is for the points that are left, and may read the states that are there.
     """
     chosen = _chosen(job, methods)
     model = cost_model(cost)
     with _no_collection():
-        return _planned(job, chosen, model, settings, baselines, data)
+        return _planned(job, chosen, model, settings, baselines, data, standing)
 
 
 @contextmanager
@@ -139,7 +143,13 @@ def _no_collection() -> Generator[None]:
 
 
 def _planned(
-    job: Job, chosen: RuleSet, model: CostModel, settings: Settings, baselines: bool, data: History | None
+    job: Job,
+    chosen: RuleSet,
+    model: CostModel,
+    settings: Settings,
+    baselines: bool,
+    data: History | None,
+    standing: Standing,
 ) -> IncrementalPlan:
     started = time.perf_counter()
     explored = explore(job, chosen, settings)
@@ -147,7 +157,10 @@ def _planned(
         _refuse_recomputing(explored)
     exact = None if data is None else Evaluation(explored.space, data).size
     implementation = Implementation(explored.space, model, exact)
-    graph = implementation.graph(explored.required, [p.price for p in job.timeline.points])
+    graph = implementation.graph(explored.required, [p.price for p in job.timeline.points], standing.done)
+    definitions = Definitions(explored.space)
+    existing = found(implementation, definitions, standing.states)
+    graph = replace(graph, existing=frozenset(existing))
     choice = decide(graph, objective_of(job), job.state_budget, chosen, forced=job.policy == "incremental")
     done = time.perf_counter()
     planning = Planning(
@@ -160,8 +173,20 @@ def _planned(
         costings=choice.counters.costings,
         stop_reason=explored.exploration.stop_reason,
     )
-    compared: Mapping[str, float] = Baselines(job, chosen, model, settings, data) if baselines else {}
-    return _assemble(explored, implementation, graph, model, choice, planning, chosen, compared)
+    compared: Mapping[str, float] = Baselines(job, chosen, model, settings, data, standing) if baselines else {}
+    by_root = {explored.memo.find(tvr): name for name, tvr in explored.roots.items()}
+    assembler = Assembler(
+        explored.space,
+        implementation,
+        graph,
+        by_root,
+        explored.queries,
+        explored.names,
+        definitions,
+        standing,
+        existing,
+    )
+    return _assemble(explored, assembler, choice, planning, chosen, compared)
 
 
 def _chosen(job: Job, methods: RuleSet | Sequence[str] | None) -> RuleSet:
@@ -187,9 +212,17 @@ def _refuse_recomputing(explored: Explored) -> None:
 class Baselines(Mapping[str, float]):
     """What recomputing (`full`) and each method alone would cost under the same objective; worked out when first asked for."""
 
-    def __init__(self, job: Job, chosen: RuleSet, model: CostModel, settings: Settings, data: History | None):
+    def __init__(
+        self,
+        job: Job,
+        chosen: RuleSet,
+        model: CostModel,
+        settings: Settings,
+        data: History | None,
+        standing: Standing,
+    ):
         self._names = ("full", *(part.name for part in chosen.parts if part.rules))
-        self._job, self._model, self._settings, self._data = job, model, settings, data
+        self._job, self._model, self._settings, self._data, self._standing = job, model, settings, data, standing
         self._parts = {"full": NONE, **{part.name: part for part in chosen.parts}}
         self._known: dict[str, float] = {}
 
@@ -205,6 +238,7 @@ class Baselines(Mapping[str, float]):
                     settings=self._settings,
                     baselines=False,
                     data=self._data,
+                    standing=self._standing,
                 )
                 self._known[name] = alone.cost.total
             except PlanError:
@@ -221,19 +255,15 @@ class Baselines(Mapping[str, float]):
 
 def _assemble(
     explored: Explored,
-    implementation: Implementation,
-    graph: Graph,
-    model: CostModel,
+    assembler: Assembler,
     choice: Choice,
     planning: Planning,
     chosen: RuleSet,
     baselines: Mapping[str, float],
 ) -> IncrementalPlan:
     job, space, memo, names = explored.job, explored.space, explored.memo, explored.names
-    by_root = {memo.find(tvr): name for name, tvr in explored.roots.items()}
-    assembler = Assembler(space, implementation, graph, by_root, explored.queries, names)
     runs = assembler.runs(choice.derivations)
-    points = [p.name for p in job.timeline.points]
+    points = [p.name for p in assembler.points]
     total = choice.total[0] if isinstance(choice.total, tuple) else choice.total
     only = recomputed(memo) if chosen.rules else {}
     notes = (*choice.notes, *(f"{names.tvr(tvr)} is recomputed: {why}" for tvr, why in only.items()))

@@ -91,6 +91,8 @@ class Source:
     """Empty for the first; inner, cross, left, full, semi, anti."""
     on: Sql | None = None
     values: exp.Values | None = None
+    broadcast: bool = False
+    """Whether the join it is in copies it to every core."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,9 @@ def render(
     aliases = _aliases(block.sources)
     alone = len(block.sources) <= 1 and not block.laterals
     select = exp.Select(expressions=[_output(name, _named(tree, aliases, alone)) for name, tree in outputs.items()])
+    copied: list[Sql] = [exp.Table(this=exp.Identifier(this=aliases[s.token])) for s in block.sources if s.broadcast]
+    if copied:
+        select.set("hint", exp.Hint(expressions=[exp.JoinHint(this="BROADCAST", expressions=copied)]))
     # HAVING keeps its qualifiers: engines differ in whether a bare name there means the input's column or the output's.
     qualified = not alone or having is not None
     for source in block.sources:

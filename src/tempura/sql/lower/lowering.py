@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from tempura.algebra import Op, Read, Scan
 from tempura.errors import PlanError
 from tempura.schema import fresh
 from tempura.sql.lower.block import Block, Closed, Relation, reading, render, with_needed_quotes
+from tempura.sql.lower.hints import Side
 
 Writer = Callable[["Lowering", Any], Relation]
 """A function that writes one operator as SQL."""
@@ -31,8 +32,10 @@ class Lowered(NamedTuple):
 class Lowering:
     """The lowering of one tree: its CTEs so far, and which sub-trees occur more than once."""
 
-    def __init__(self, tree: Op, dialect: str = "spark") -> None:
+    def __init__(self, tree: Op, dialect: str = "spark", broadcasts: Mapping[int, Side] | None = None) -> None:
+        """`broadcasts` has the side that a join copies to every core, by the join's `id`; only Spark takes such hints."""
         self.dialect = dialect
+        self._broadcasts: Mapping[int, Side] = broadcasts if broadcasts and dialect == "spark" else {}
         self.ctes: dict[str, exp.Query] = {}
         self._numbers: dict[int, int] = {}
         self._by_key: dict[Any, int] = {}
@@ -72,6 +75,10 @@ class Lowering:
             name = self.add_cte(closed.query, _cte_name(op))
             self._shared[number] = (name, closed.columns, closed.weighted)
         return reading(*self._shared[number])
+
+    def broadcast(self, join: Op) -> Side | None:
+        """The side of a join that is copied to every core."""
+        return self._broadcasts.get(id(join))
 
     def _lower(self, op: Op) -> Relation:
         function = LOWERINGS.get(type(op))

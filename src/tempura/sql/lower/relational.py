@@ -163,6 +163,19 @@ def _condition(op: Op, on: Expr, left: Block, right: Block) -> Sql:
     return bind(on, {**left.columns, **right.columns})
 
 
+def _sides(lowering: Lowering, op: Op, left: Relation, right: Relation, *, padded: bool) -> tuple[Block, Block]:
+    """The two sides of a join that goes on from its left side's sources; the side that every core gets a copy of is marked."""
+    first, second = _joinable(lowering, left), _single(lowering, right, padded=padded)
+    side = lowering.broadcast(op)
+    if side == "left":
+        first = _copied(_single(lowering, first, padded=False))
+    return first, _copied(second) if side == "right" else second
+
+
+def _copied(block: Block) -> Block:
+    return replace(block, sources=(replace(block.sources[0], broadcast=True),))
+
+
 def _join(kind: str, left: Block, right: Block, on: Sql, columns: Mapping[str, Sql], weight: Sql | None) -> Block:
     conditions = [] if is_true(on) else [on]
     where = left.where
@@ -180,16 +193,14 @@ def _join(kind: str, left: Block, right: Block, on: Sql, columns: Mapping[str, S
 
 
 def lower_inner_join(lowering: Lowering, op: InnerJoin) -> Relation:
-    left = _joinable(lowering, lowering.relation(op.left))  # type: ignore[arg-type]
-    right = _single(lowering, lowering.relation(op.right), padded=False)  # type: ignore[arg-type]
+    left, right = _sides(lowering, op, *map(lowering.relation, op.inputs), padded=False)
     on = _condition(op, op.on, left, right)
     return _join("inner", left, right, on, {**left.columns, **right.columns}, times(left.weight, right.weight))
 
 
 def lower_left_outer_join(lowering: Lowering, op: LeftOuterJoin) -> Relation:
-    left = _joinable(lowering, lowering.relation(op.left))  # type: ignore[arg-type]
-    right = _net(lowering, lowering.relation(op.right))  # type: ignore[arg-type]
-    right = _single(lowering, right, padded=True)
+    given, looked_up = map(lowering.relation, op.inputs)
+    left, right = _sides(lowering, op, given, _net(lowering, looked_up), padded=True)
     on = _condition(op, op.on, left, right)
     weight = times(left.weight, weight_or_one(right.weight))
     return _join("left", left, right, on, {**left.columns, **right.columns}, weight)
@@ -212,11 +223,10 @@ def lower_anti_join(lowering: Lowering, op: AntiJoin) -> Relation:
 
 
 def _look_up(kind: str, lowering: Lowering, op: SemiJoin | AntiJoin) -> Relation:
-    left = _joinable(lowering, lowering.relation(op.left))  # type: ignore[arg-type]
-    relation = lowering.relation(op.right)  # type: ignore[arg-type]
+    given, looked_up = map(lowering.relation, op.inputs)
     # Net weights are never negative here, so the columns compared are there exactly if they sum to more than nothing.
     compared = tuple(c for c in names(op.inputs[1].schema) if c in op.on.columns)
-    right = _single(lowering, _net(lowering, relation, compared), padded=False)
+    left, right = _sides(lowering, op, given, _net(lowering, looked_up, compared), padded=False)
     on = _condition(op, op.on, left, right)
     return _join(kind, left, right, on, left.columns, left.weight)
 

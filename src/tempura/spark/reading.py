@@ -1,0 +1,67 @@
+"""What a source says is to be read, as a frame: files with their schema given, never inferred, and nothing read until the frame is used."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.column import Column
+
+from tempura.schema import WEIGHT, Schema
+from tempura.sources.source import Files, Part, Reading
+from tempura.spark.names import declared, plain_path, quoted
+
+NEGATIVE = "a row that is not there was taken away"
+"""What Spark's error says where a change log deletes more than there is."""
+
+_COPY = "__copy"
+
+
+def read(spark: SparkSession, reading: Reading, what: str) -> DataFrame:
+    """The rows of a reading, with the weight last if it is weighted. `what` names them in the error of a net weight below zero.
+
+    That error is raised by Spark, when such a row is read.
+    """
+    weighted = reading.weighted or reading.consolidate
+    if not reading.parts:
+        return _no_rows(spark, reading.schema, reading.weighted)
+    frame = reduce(DataFrame.unionAll, [_part(spark, p, reading.schema, weighted) for p in reading.parts])
+    return _netted(frame, reading.schema, what) if reading.consolidate else frame
+
+
+def _part(spark: SparkSession, part: Part, schema: Schema, weighted: bool) -> DataFrame:
+    frame = _files(spark, part.origin) if isinstance(part.origin, Files) else spark.table(part.origin.name)
+    if part.where is not None:
+        frame = frame.where(part.where)
+    columns = [F.expr(part.columns[c.name]).cast(c.type).alias(c.name) for c in schema]
+    if weighted:
+        columns.append(F.expr(part.weight or "1").cast("bigint").alias(WEIGHT))
+    return frame.select(*columns)
+
+
+def _files(spark: SparkSession, files: Files) -> DataFrame:
+    if not files.paths:
+        return _no_rows(spark, files.columns, False)
+    # A text that is not of its column's type is a mistake to hear of, not a NULL.
+    options = {} if files.format == "parquet" else {"mode": "FAILFAST"}
+    reader = spark.read.format(files.format).schema(declared(files.columns)).options(**{**options, **files.options})
+    return reader.load([plain_path(path) for path in files.paths])
+
+
+def _no_rows(spark: SparkSession, schema: Schema, weighted: bool) -> DataFrame:
+    """No rows, in a way that Spark's optimizer knows it."""
+    columns = [f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in schema]
+    if weighted:
+        columns.append(f"CAST(NULL AS BIGINT) AS {WEIGHT}")
+    return spark.sql(f"SELECT {', '.join(columns)} WHERE FALSE")
+
+
+def _netted(frame: DataFrame, schema: Schema, what: str) -> DataFrame:
+    """Each row as often as its weights sum to."""
+    columns: list[Column] = [F.col(quoted(c.name)) for c in schema]
+    net = frame.groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
+    negative = F.raise_error(f"{what}: {NEGATIVE}")
+    times = F.when(F.col(WEIGHT) < 0, negative).otherwise(F.col(WEIGHT))
+    copies = F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias(_COPY)
+    return net.select(*columns, copies).drop(_COPY)

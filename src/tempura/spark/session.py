@@ -1,0 +1,115 @@
+"""A Spark session of one's own: local, on loopback, quiet, tuned for short jobs, and leaving nothing in the current folder."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tempura.spark.java import java_environment
+
+SMALLEST_MEMORY = 1 << 30
+LARGEST_MEMORY = 16 << 30
+
+LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.python.name = org.apache.spark.api.python.PythonGatewayServer
+logger.python.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+"""Errors only, from the first moment on: Spark's own setting for that comes after its first warnings."""
+
+
+def session(spark: SparkSession | None = None, **conf: str) -> SparkSession:
+    """The given session as it is, or else a tuned local one.
+
+    `conf` are settings of Spark that come before ours: `session(**{"spark.master": "local[4]"})`. A session that is active already is
+    returned with them; Spark has one per process.
+    """
+    if spark is not None:
+        return spark
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        for name, value in conf.items():
+            active.conf.set(name, value)
+        return active
+    folder = Path(tempfile.mkdtemp(prefix="tempura-spark-"))
+    # Registered before Spark registers the end of its JVM, and so carried out after it.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    builder = SparkSession.builder.appName("tempura")
+    for name, value in {**settings(folder), **conf}.items():
+        builder = builder.config(name, value)
+    with java_environment():
+        return builder.getOrCreate()
+
+
+def settings(folder: Path) -> Mapping[str, str]:
+    """What a local session is set to; its files are kept under a folder."""
+    events, logging = folder / "events", folder / "log4j2.properties"
+    events.mkdir(parents=True, exist_ok=True)
+    logging.write_text(LOGGING)
+    cores = os.cpu_count() or 1
+    return {
+        "spark.master": "local[*]",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": f"{_memory() >> 20}m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "true",
+        # Listing the files of a source is no reason for a job.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.default.parallelism": str(cores),
+        # With one file per bucket a bucketed state is sorted as well, and need not be sorted again to be joined.
+        "spark.sql.legacy.bucketedTableScan.outputOrdering": "true",
+        # What is measured is read from the event log while it is being written.
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks the session runs at once, as far as its settings tell; else its number of shuffle partitions."""
+    given = _setting(spark, "spark.default.parallelism")
+    if given:
+        return int(given)
+    master = _setting(spark, "spark.master") or ""
+    if master.startswith("local"):
+        threads = master.partition("[")[2].partition("]")[0].partition(",")[0]
+        return int(threads) if threads.isdigit() else (os.cpu_count() or 1 if threads == "*" else 1)
+    most = _setting(spark, "spark.cores.max")
+    executors, cores = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
+    if most or executors:
+        return int(most) if most else int(executors or 1) * int(cores or 1)
+    return int(_setting(spark, "spark.sql.shuffle.partitions") or 200)
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    return spark.conf.get(name, None)
+
+
+def _memory() -> int:
+    """Half of the machine's memory, within limits."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return SMALLEST_MEMORY
+    return min(max(physical // 2, SMALLEST_MEMORY), LARGEST_MEMORY)
