@@ -44,13 +44,19 @@ def session(spark: SparkSession | None = None, **conf: str) -> SparkSession:
             active.conf.set(name, value)
         return active
     folder = Path(tempfile.mkdtemp(prefix="tempura-spark-"))
-    # Registered before Spark registers the end of its JVM, and so carried out after it.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     builder = SparkSession.builder.appName("tempura")
     for name, value in {**settings(folder), **conf}.items():
         builder = builder.config(name, value)
     with java_environment():
-        return builder.getOrCreate()
+        started = builder.getOrCreate()
+    atexit.register(_end, started, folder)
+    return started
+
+
+def _end(spark: SparkSession, folder: Path) -> None:
+    """Stop a session and then delete its files, to which it writes until the end."""
+    spark.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def settings(folder: Path) -> Mapping[str, str]:

@@ -81,7 +81,18 @@ def decimal(precision: int, scale: int) -> str:
 
 
 def bounded(precision: int, scale: int) -> str:
+    """Spark's bounded decimal: at most 38 digits, giving up integral digits, as sums, averages and roundings do."""
     return f"decimal({min(precision, 38)},{min(scale, 38)})"
+
+
+def common_decimal(a: tuple[int, int], b: tuple[int, int]) -> str:
+    """The decimal that CASE, COALESCE and set operations give to two: past 38 digits it gives up scale, and integral digits never.
+
+    Spark 4's `widerDecimalType`; arithmetic differs, which keeps six digits of scale.
+    """
+    scale = max(a[1], b[1])
+    whole = max(a[0] - a[1], b[0] - b[1])
+    return f"decimal({min(whole + scale, 38)},{min(scale, 38 - whole)})"
 
 
 def widened(types: Iterable[str]) -> str:
@@ -103,8 +114,7 @@ def _wider(a: str, b: str) -> str:
         return max(a, b, key=lambda t: _INTEGERS[t])
     da, db = digits(a), digits(b)
     if da and db:
-        scale = max(da[1], db[1])
-        return bounded(max(da[0] - da[1], db[0] - db[1]) + scale, scale)
+        return common_decimal(da, db)
     if {a, b} <= {"float", "double", *_INTEGERS} or ((da or db) and {a, b} & {"float", "double"}):
         return "double" if "double" in (a, b) or not (a in _INTEGERS or b in _INTEGERS) else "float"
     if {a, b} <= {"date", "timestamp"}:

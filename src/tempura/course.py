@@ -1,0 +1,212 @@
+"""The course of a job: which points have been run and on which versions of its tables, and what the next run starts from.
+
+Every run plans anew for the points that are left. It knows what has arrived by now, exactly; which states are there, from the newest run file; and what is still to
+come, as far as the job says. A point at which nothing was run is left out of the timeline: what arrived there belongs to the next point that is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tempura.algebra.physical import delta_name, snapshot_name
+from tempura.catalog import Catalog, ColumnStatistics, Table
+from tempura.errors import JobError
+from tempura.job import Job
+from tempura.sources import Reading, Source, Version
+from tempura.standing import Kept, Standing
+from tempura.timeline import Timeline
+from tempura.workspace import RunFile, StateEntry, Workspace
+from tempura.workspace.runfile import RESET
+
+Pins = Mapping[str, Version]
+"""The version of each table."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A job at the point that is to be run next."""
+
+    job: Job
+    """Without the points that nothing was run at, and with the numbers of rows that really came."""
+    at: int
+    """Which of its points that is."""
+    pins: tuple[Pins, ...]
+    """For each point up to this one."""
+    standing: Standing
+    entries: Mapping[str, StateEntry]
+    """What is known of each state that is there."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def point(self) -> str:
+        return self.job.timeline.points[self.at].name
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything has come since the run before."""
+        return self.at == 0 or self.pins[-1] != self.pins[-2]
+
+    def readings(self, wanted: Iterable[str]) -> dict[str, Reading]:
+        """What the names of base relations (`sales@t1`, `sales@t1:t2`) stand for, of those wanted."""
+        names = [p.name for p in self.job.timeline.points[: self.at + 1]]
+        wanted = set(wanted)
+        found: dict[str, Reading] = {}
+        for table in self.job.catalog.values():
+            source = source_of(self.job, table.name)
+            versions = [pins[table.name.lower()] for pins in self.pins]
+            for end, version in enumerate(versions):
+                if (name := snapshot_name(table.name, names[end])) in wanted:
+                    found[name] = source.snapshot(version)
+                for start in range(end):
+                    if (name := delta_name(table.name, names[start], names[end])) in wanted:
+                        found[name] = source.delta(versions[start], version)
+        return found
+
+
+def source_of(job: Job, table: str) -> Source:
+    """Where a table's rows come from."""
+    source = job.sources.get(table.lower())
+    if source is None:
+        raise JobError(
+            f"table {table!r} has no source, so its rows cannot be read",
+            hint="add `source: {kind: files, path: …}` to the table in the job file",
+        )
+    return source
+
+
+def done_points(past: Sequence[RunFile]) -> list[str]:
+    return [run.point for run in past]
+
+
+def past_runs(workspace: Workspace) -> list[RunFile]:
+    """The runs since the beginning or the last reset, oldest first."""
+    past: list[RunFile] = []
+    for run in workspace.history():
+        if run.point == RESET:
+            break
+        past.append(run)
+    return past[::-1]
+
+
+def next_point(job: Job, past: Sequence[RunFile], at: str | None) -> int | None:
+    """The point to run: `at`, or the first one after the last that was run; None if that has been done already."""
+    names = [p.name for p in job.timeline.points]
+    done = done_points(past)
+    last = max((names.index(p) for p in done if p in names), default=-1)
+    if at is None:
+        return last + 1 if last + 1 < len(names) else None
+    wanted = job.timeline.index(at)
+    if at in done:
+        return None
+    if wanted < last:
+        raise JobError(
+            f"the point {at!r} is in the past: {names[last]!r} has been run already",
+            hint=f"the next point is {names[last + 1]!r}"
+            if last + 1 < len(names)
+            else "all points are done; `tempura reset` starts afresh",
+        )
+    return wanted
+
+
+def pin(job: Job, since: Pins, point: int) -> dict[str, Version]:
+    """What the sources hold now."""
+    upto = job.timeline.points[point].upto
+    return {name: source_of(job, name).pin(since.get(name), upto) for name in job.catalog}
+
+
+def lay(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int, pins: Pins) -> Course:
+    """The course at a point, with the versions that the tables have there."""
+    names = [p.name for p in job.timeline.points]
+    known = {p.name: p for p in job.timeline.points}
+    run = [known[r.point] for r in past if r.point in known and names.index(r.point) < point]
+    behind = [r.pins for r in past if r.point in known and names.index(r.point) < point]
+    timeline = Timeline((*run, *job.timeline.points[point:]))
+    at = len(run)
+    all_pins = (*behind, pins)
+    tables = [
+        _counted(t, source_of(job, t.name), timeline, [p[t.name.lower()] for p in all_pins])
+        for t in job.catalog.values()
+    ]
+    course_job = replace(job, timeline=timeline, catalog=Catalog(*tables))
+    entries, notes = _whole(workspace, past[-1].states if past else {})
+    standing = Standing(at, tuple(_kept(entry) for entry in entries.values()))
+    return Course(course_job, at, all_pins, standing, entries, notes)
+
+
+def _whole(workspace: Workspace, states: Mapping[str, StateEntry]) -> tuple[dict[str, StateEntry], tuple[str, ...]]:
+    """The states that can be read, and what is wrong with the others."""
+    whole: dict[str, StateEntry] = {}
+    notes: list[str] = []
+    for name, entry in states.items():
+        damage = workspace.check_state(entry)
+        if damage:
+            notes.append(f"the state {name} is damaged and not used: {'; '.join(damage)}")
+        else:
+            whole[name] = entry
+    return whole, tuple(notes)
+
+
+def _kept(entry: StateEntry) -> Kept:
+    return Kept(
+        entry.name,
+        entry.view,
+        entry.fingerprint,
+        entry.weighted,
+        entry.written_at_point,
+        entry.partition,
+        float(entry.rows or 0),
+        float(entry.bytes or 0),
+    )
+
+
+def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequence[Version]) -> Table:
+    """The table with the rows that really came at the points behind, and what its source knows of its columns."""
+    known = source.statistics(versions[-1])
+    if known.rows is None:
+        # The source cannot tell; what the job declares is all there is to go by.
+        return replace(table, arrives={timeline.points[0].name: sum(table.arrives.values())}, retracts={})
+    arrives: dict[str, float] = dict(table.arrives)
+    retracts: dict[str, float] = dict(table.retracts)
+    held = 0.0
+    for i, version in enumerate(versions):
+        name = timeline.points[i].name
+        change = source.change(versions[i - 1] if i else None, version)
+        retracts.pop(name, None)
+        if i and held and change.deleted:
+            retracts[name] = min(change.deleted / held, 1.0)
+        arrives[name] = change.inserted if i else max(change.inserted - change.deleted, 0.0)
+        held = max(held + change.inserted - change.deleted, 0.0)
+    names = {p.name for p in timeline.points}
+    statistics = {c: _without_key(s, c in table.key) for c, s in known.columns.items()}
+    return replace(
+        table,
+        arrives={n: rows for n, rows in arrives.items() if n in names},
+        retracts={n: share for n, share in retracts.items() if n in names},
+        statistics={**{c: s for c, s in statistics.items() if c in _columns(table)}, **_usable(table)},
+    )
+
+
+def _columns(table: Table) -> set[str]:
+    return {c.name for c in table.columns}
+
+
+def _usable(table: Table) -> dict[str, ColumnStatistics]:
+    """What was declared, but for the number of distinct keys: that is the number of rows."""
+    return {c: _without_key(s, c in table.key) for c, s in table.statistics.items()}
+
+
+def _without_key(known: ColumnStatistics, in_key: bool) -> ColumnStatistics:
+    return replace(known, distinct=None, null_share=0.0) if in_key else known
+
+
+def summary(job: Job) -> dict[str, Any]:
+    """What a job asks for, for the digest that tells whether it has changed."""
+    return {
+        "queries": dict(job.queries),
+        "timeline": [[p.name, p.price, list(p.deliver)] for p in job.timeline.points],
+        "methods": list(job.methods or ()),
+        "policy": job.policy,
+        "objective": str(job.objective),
+    }

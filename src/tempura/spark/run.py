@@ -1,0 +1,422 @@
+"""One run of a job: lock, pin, plan from here, carry out this point's steps, commit, publish, collect.
+
+Whatever is killed in between is found again: pins and finished steps stand in the workspace's journal, and a run counts only when its run file is there. Running
+a point again says that it is done; running it again after a kill goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tempura import course as courses
+from tempura.algebra import Read
+from tempura.course import Course
+from tempura.definitions import Fingerprints
+from tempura.errors import JobError
+from tempura.job import Job
+from tempura.optimizer import plan
+from tempura.plans import IncrementalPlan, Step
+from tempura.schema import WEIGHT, Column, Schema
+from tempura.spark.execute import run_steps
+from tempura.spark.measure import Meter
+from tempura.spark.names import quoted
+from tempura.spark.reading import read
+from tempura.spark.session import session
+from tempura.spark.states import States, buckets
+from tempura.spark.steps import explained, frame, order_left
+from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault
+from tempura.workspace.runfile import now
+
+Told = Callable[[str], None]
+"""Is told what happens, in one line."""
+Output = StateEntry | ResultEntry
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run did, or would do."""
+
+    point: str
+    status: Literal["done", "repeated", "dry"]
+    """`repeated`: the point had been run before, and nothing was done; `dry`: nothing was done because nothing was to be."""
+    plan: IncrementalPlan | None = None
+    file: RunFile | None = None
+    notes: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """On the clock: `planning`, `steps`, `rest`."""
+    workspace: Workspace | None = None
+    spark: SparkSession | None = None
+
+    @property
+    def steps(self) -> tuple[StepEntry, ...]:
+        return self.file.steps if self.file else ()
+
+    @property
+    def result(self) -> DataFrame | None:
+        """The result of the job's only query, if this point delivers it."""
+        entry = self._delivered()
+        return None if entry is None else self._rows(entry, entry.folder, False)
+
+    @property
+    def delta(self) -> DataFrame | None:
+        """What the result has more (weight above zero) and less (below) than at its last delivery."""
+        entry = self._delivered()
+        if entry is None:
+            return None
+        if entry.delta_folder is not None:
+            return self._rows(entry, entry.delta_folder, True)
+        whole = self._rows(entry, entry.folder, False).withColumn(WEIGHT, F.lit(1).cast("bigint"))
+        assert self.file is not None
+        return whole if entry.run == self.file.number else whole.where("false")
+
+    def _delivered(self) -> ResultEntry | None:
+        if self.file is None:
+            return None
+        due = [r for r in self.file.results.values() if r.point == self.file.point]
+        if len(due) > 1:
+            raise JobError(
+                f"{len(due)} results are due at {self.file.point}", hint="read them by their folders in `file.results`"
+            )
+        return due[0] if due else None
+
+    def _rows(self, entry: ResultEntry, folder: str, weighted: bool) -> DataFrame:
+        assert self.spark is not None and self.workspace is not None
+        columns = _schema(entry.schema) + ((Column(WEIGHT, "bigint"),) if weighted else ())
+        return States(self.spark).read([self.workspace.storage.uri(folder)], columns)
+
+
+def run(
+    job: Job,
+    at: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    dry_run: bool = False,
+    told: Told | None = None,
+) -> RunReport:
+    """Run one point of a job: `at`, or the next one. It is safe to repeat, and safe to kill.
+
+    Without a session a tuned local one is started, if there is anything to compute.
+    """
+    tell = told or _silent
+    workspace = Workspace.open(job.workspace, job.name)
+    if dry_run:
+        return _dry(job, workspace, at)
+    with workspace.lock(f"tempura run {job.name}" + (f" --at {at}" if at else "")):
+        past = courses.past_runs(workspace)
+        point = courses.next_point(job, past, at)
+        if point is None:
+            latest = past[-1]
+            return RunReport(at or latest.point, "repeated", file=latest, workspace=workspace, spark=spark)
+        return _Run(job, workspace, past, point, spark, tell).carried_out()
+
+
+def _silent(line: str) -> None:
+    """Nobody listens."""
+
+
+def _dry(job: Job, workspace: Workspace, at: str | None) -> RunReport:
+    past = courses.past_runs(workspace)
+    point = courses.next_point(job, past, at)
+    if point is None:
+        return RunReport(at or past[-1].point, "repeated", file=past[-1], workspace=workspace)
+    course = courses.lay(job, workspace, past, point, _pins(job, workspace, past, point))
+    found = plan(course.job, standing=course.standing)
+    return RunReport(course.point, "dry", plan=found, notes=course.notes, workspace=workspace)
+
+
+def _pins(job: Job, workspace: Workspace, past: list[RunFile], point: int) -> courses.Pins:
+    """The versions that a killed attempt at the point had pinned, or those that are there now."""
+    pending = workspace.pending()
+    if (
+        pending is not None
+        and pending.point == job.timeline.points[point].name
+        and set(pending.pins) == set(job.catalog)
+    ):
+        return pending.pins
+    return courses.pin(job, past[-1].pins if past else {}, point)
+
+
+class _Run:
+    """A run while it goes on."""
+
+    def __init__(
+        self, job: Job, workspace: Workspace, past: list[RunFile], point: int, spark: SparkSession | None, tell: Told
+    ):
+        self.workspace = workspace
+        self.past = past
+        self.tell = tell
+        self.started = now()
+        self.began = time.perf_counter()
+        self.course: Course = courses.lay(job, workspace, past, point, _pins(job, workspace, past, point))
+        self.job = self.course.job
+        for note in self.course.notes:
+            tell(note)
+        self.plan = plan(self.job, standing=self.course.standing)
+        self.planned = time.perf_counter()
+        self.steps = self.plan.runs[0].steps
+        prints = Fingerprints()
+        self.prints = {step.name: prints.of(step.definition) for step in self.steps}
+        self.attempt: Attempt = workspace.begin(self.course.point, self.course.pins[-1], self._digest())
+        self._given = spark
+        self._spark: SparkSession | None = None
+        self._states: States | None = None
+        self._meter: Meter | None = None
+        self.outputs: dict[str, Output] = {}
+        self.entries: dict[str, StateEntry] = dict(self.course.entries)
+        """Every state that can be read by now, under its name."""
+        self.done: dict[str, StepEntry] = {}
+        self.buckets = 0
+
+    def _digest(self) -> str:
+        """Equal for two plans of this point that do the same."""
+        said = [[s.name, s.kind, self.prints[s.name], list(s.partition), s.sql] for s in self.steps]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    def carried_out(self) -> RunReport:
+        if self.attempt.resumed:
+            self.tell(f"going on with the run at {self.course.point} that was begun {self.attempt.begun.started}")
+        todo = [step for step in self.steps if not self._found(step)]
+        steps_from = time.perf_counter()
+        if todo:
+            self._prepare()
+            with self._open_states():
+                run_steps(todo, self._work, progress=lambda s, what: self.tell(f"{what} {s.kind} {s.name}"))
+        steps_to = time.perf_counter()
+        stored = self.attempt.commit(self._run_file())
+        self.workspace.collect()
+        ended = time.perf_counter()
+        seconds = {
+            "planning": self.planned - self.began,
+            "steps": steps_to - steps_from,
+            "rest": ended - self.planned - (steps_to - steps_from),
+        }
+        return RunReport(
+            self.course.point,
+            "done",
+            self.plan,
+            stored,
+            self.course.notes,
+            seconds,
+            self.workspace,
+            self._spark or self._given,
+        )
+
+    # What is there already.
+
+    def _found(self, step: Step) -> bool:
+        """Whether the step needs no job: an earlier attempt finished it, or nothing has changed since the result was delivered."""
+        finished = self.attempt.done(step.name)
+        if finished is not None:
+            self._take(step, finished.step, finished.output)
+            self.tell(f"found {step.kind} {step.name}")
+            return True
+        if step.kind != "result":
+            return False
+        query = _query(step)
+        before = self.past[-1].results.get(query) if self.past else None
+        same = [e for e in self.course.entries.values() if e.fingerprint == self.prints[step.name]]
+        if before is None or not any(e.folders == (before.folder,) for e in same):
+            return False
+        entry = StepEntry(step.name, step.kind, step.view, step.sql, _estimated(step), reused=True)
+        delivered = replace(before, point=self.course.point, delta_folder=None)
+        self._take(step, entry, delivered)
+        self.tell(f"nothing new for {query}: it stays as it was delivered at {before.point}")
+        return True
+
+    def _take(self, step: Step, entry: StepEntry, output: Output) -> None:
+        """Remember what a step wrote; a result can be read as a state, too."""
+        self.done[step.name] = entry
+        self.outputs[step.name] = output
+        if isinstance(output, StateEntry):
+            self.entries[step.name] = output
+        else:
+            self.entries[step.name] = StateEntry(
+                name=step.name,
+                view=step.view,
+                fingerprint=self.prints[step.name],
+                folders=(output.folder,),
+                schema=output.schema,
+                weighted=False,
+                written_run=output.run,
+                written_at_point=output.point,
+                rows=output.rows,
+                bytes=output.bytes,
+                lineage=dict(self.course.pins[-1]),
+                checksum={f: sizes for f, sizes in output.checksum.items() if f == output.folder},
+            )
+
+    # Computing.
+
+    def _prepare(self) -> None:
+        self._spark = session(self._given)
+        self._meter = Meter(self._spark)
+        known = [e.buckets for e in self.course.entries.values() if e.buckets]
+        largest = max((s.bytes for s in self.plan.states if s.partition), default=0.0)
+        self.buckets = known[0] if known else buckets(self._spark, largest)
+        wanted = {name for step in self.steps for name in step.reads}
+        self._readings = self.course.readings(wanted)
+
+    def _open_states(self) -> States:
+        assert self._spark is not None
+        self._states = States(self._spark)
+        return self._states
+
+    def _work(self, step: Step) -> None:
+        """Compute a step, write it, and note that it is done."""
+        assert self._spark is not None and self._states is not None and self._meter is not None
+        where = (
+            self.attempt.folder_for_state(step.name)
+            if step.kind == "state"
+            else self.attempt.folder_for_result(_query(step))
+        )
+        fault(f"before {step.name}")
+        with self._meter.span() as span, explained(step.name, "`tempura plan --sql` shows its SQL"):
+            rows = frame(self._spark, step, {name: self._frame(step, name) for name in step.reads})
+            written = self._states.write(
+                rows,
+                self.workspace.storage.uri(where),
+                bytes=step.bytes,
+                partition=step.partition,
+                buckets=self.buckets if step.partition else 0,
+                order=order_left(step) if step.kind == "result" else (),
+            )
+        fault(f"after {step.name}")
+        entry = StepEntry(
+            step.name, step.kind, step.view, step.sql, _estimated(step), asdict(span.measured(written.rows))
+        )
+        columns = tuple((c.name, c.type, c.nullable) for c in written.columns)
+        finished = self.attempt.record(entry, self._output(step, where, columns, written.rows))
+        self._take(step, finished.step, finished.output)
+
+    def _output(self, step: Step, where: str, columns: tuple[tuple[str, str, bool], ...], rows: int) -> Output:
+        if step.kind == "state":
+            return StateEntry(
+                name=step.name,
+                view=step.view,
+                fingerprint=self.prints[step.name],
+                folders=(where,),
+                schema=columns,
+                weighted=step.weighted,
+                written_run=self.attempt.number,
+                written_at_point=self.course.point,
+                partition=step.partition,
+                buckets=self.buckets if step.partition else 0,
+                rows=rows,
+                lineage=dict(self.course.pins[-1]),
+            )
+        query = _query(step)
+        return ResultEntry(
+            query=query,
+            folder=where,
+            schema=columns,
+            run=self.attempt.number,
+            point=self.course.point,
+            delta_folder=self._delta(query, where, columns),
+            order=tuple(str(key) for key in step.order),
+            rows=rows,
+        )
+
+    def _delta(self, query: str, where: str, columns: tuple[tuple[str, str, bool], ...]) -> str | None:
+        """Write how the result differs from its last delivery; the folder, or None if it is the first."""
+        assert self._spark is not None and self._states is not None
+        before = self.past[-1].results.get(query) if self.past else None
+        if before is None or tuple(before.schema) != columns or any("map<" in kind for _, kind, _ in columns):
+            return None
+        folder = self.attempt.folder_for_delta(query)
+        uri = self.workspace.storage.uri
+        new, old = (self._states.read([uri(f)], _schema(columns)) for f in (where, before.folder))
+        weight = F.lit(1).cast("bigint")
+        both = new.withColumn(WEIGHT, weight).unionAll(old.withColumn(WEIGHT, -weight))
+        names = [F.col(quoted(name)) for name, _, _ in columns]
+        difference = both.groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
+        fault(f"before the delta of {query}")
+        with explained(f"the delta of {query}"):
+            self._states.write(difference, uri(folder))
+        fault(f"after the delta of {query}")
+        return folder
+
+    def _frame(self, step: Step, name: str) -> DataFrame:
+        """What a name in a step's SQL stands for."""
+        assert self._spark is not None and self._states is not None
+        entry = self.entries.get(name)
+        if entry is not None:
+            folders = [self.workspace.storage.uri(f) for f in entry.folders]
+            return self._states.read(folders, _schema(entry.schema), partition=entry.partition, buckets=entry.buckets)
+        reading = self._readings[name]
+        rows = read(self._spark, reading, name)
+        weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in step.tree.walk())
+        if weighted and not reading.weighted:
+            return rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
+        return rows
+
+    # Committing.
+
+    def _run_file(self) -> RunFile:
+        later = {p.name for p in self.job.timeline.points[self.course.at + 1 :]}
+        states: dict[str, StateEntry] = {}
+        for state in self.plan.states:
+            still = tuple(p for p in state.read_at if p in later)
+            if still and state.name in self.entries:
+                states[state.name] = replace(self.entries[state.name], read_at=still)
+        results = dict(self.past[-1].results) if self.past else {}
+        for step in self.steps:
+            output = self.outputs[step.name]
+            if isinstance(output, ResultEntry):
+                results[output.query] = output
+                # The newest result stays readable, so that a run with nothing new can tell.
+                states.setdefault(step.name, self.entries[step.name])
+        held = {e.folders for e in states.values()}
+        for entry in self.course.entries.values():
+            if any(entry.folders == (r.folder,) for r in results.values()) and entry.folders not in held:
+                states[entry.name] = entry
+        totals = _totals(self.done.values())
+        return RunFile(
+            job=self.job.name,
+            job_digest=hashlib.sha256(json.dumps(courses.summary(self.job)).encode()).hexdigest(),
+            number=self.attempt.number,
+            point=self.course.point,
+            started=self.attempt.begun.started,
+            finished=now(),
+            pins=dict(self.course.pins[-1]),
+            states=states,
+            results=results,
+            steps=tuple(self.done[s.name] for s in self.steps),
+            plan={
+                "cost": dict(self.plan.cost.by_point),
+                "work": dict(self.plan.cost.work),
+                "total": self.plan.cost.total,
+                "notes": [*self.plan.notes, *self.course.notes],
+            },
+            measured=totals,
+        )
+
+
+def _totals(steps: Iterable[StepEntry]) -> dict[str, float | int | None]:
+    """What all steps took together; None where one is not known."""
+    totals: dict[str, float | int | None] = {}
+    for step in steps:
+        for name, value in (step.measured or {}).items():
+            before = totals.get(name, 0)
+            totals[name] = None if value is None or before is None else before + value
+    return totals
+
+
+def _estimated(step: Step) -> dict[str, float | int | None]:
+    return {"rows": step.rows, "bytes": step.bytes, "cost": step.cost}
+
+
+def _query(step: Step) -> str:
+    """The query whose result a step is: its name stands before the point's."""
+    return step.name.rpartition("@")[0]
+
+
+def _schema(columns: tuple[tuple[str, str, bool], ...]) -> Schema:
+    return tuple(Column(*c) for c in columns)
