@@ -16,9 +16,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -339,26 +338,26 @@ def _run(
         TimeRemainingColumn(),
     )
     context = multiprocessing.get_context("spawn")
-    # A process is replaced now and then: what planning interns is never forgotten.
+    # A process is replaced now and then: what planning interns is never forgotten. (ProcessPoolExecutor's way to do that may never start the new one.)
     with (
-        ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=25) as pool,
+        context.Pool(jobs, maxtasksperchild=25) as pool,
         Progress(*columns, console=console) as progress,
         path.open("a") as log,
     ):
         bar = progress.add_task("cells", total=len(todo))
-        futures = {pool.submit(run_cells, batch, sf, points, limit): batch for batch in batches.values()}
         failed = 0
-        for future in as_completed(futures):
-            for record in future.result():
+        work = partial(run_cells, sf=sf, points=points, limit=limit)
+        for records in pool.imap_unordered(work, batches.values()):
+            for record in records:
                 record["version"] = version
                 done[record["key"]] = record
                 failed += bool(record["error"])
                 log.write(json.dumps(record, default=str) + "\n")
             log.flush()
             os.fsync(log.fileno())
-            last = futures[future][-1]
+            last = records[-1]
             progress.update(
-                bar, advance=len(futures[future]), description=f"q{last.query} {last.pattern}, {failed} failed"
+                bar, advance=len(records), description=f"q{last['query']} {last['pattern']}, {failed} failed"
             )
 
 

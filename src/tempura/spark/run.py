@@ -16,7 +16,7 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tempura import course as courses
+import tempura.course as courses
 from tempura.algebra import Read
 from tempura.course import Course
 from tempura.definitions import Fingerprints
