@@ -1,0 +1,76 @@
+"""Plans made in the middle of a timeline: every run is planned anew with the states that the runs before it left, executed, and compared."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import tempura
+from tempura.definitions import Fingerprints
+from tempura.plans import IncrementalPlan, Step
+from tempura.standing import Kept, Standing
+from tempura.timeline import MAIN
+from tests.duckrun import RunReport, _compare, _create, _quoted  # pyright: ignore[reportPrivateUsage]
+from tests.tpcds_grid import Cell, connection_for, job_of
+
+SF, POINTS = 0.01, 3
+
+
+def kept(step: Step, point: str, prints: Fingerprints) -> Kept:
+    return Kept(step.name, step.view, prints.of(step.definition), step.weighted, point, step.partition)
+
+
+def loaded(plan: IncrementalPlan, names: set[str]) -> set[str]:
+    return {name for step in plan.runs[0].steps for name in step.reads if name in names}
+
+
+@pytest.mark.parametrize("scenario", ["warehouse", "refresh"])
+@pytest.mark.parametrize("query", [3, 10, 40, 51, 93], ids=lambda q: f"q{q}")
+def test_each_run_planned_anew_is_right_and_reads_what_is_there(query: int, scenario: str) -> None:
+    connection = connection_for(SF, "delta-RS", POINTS, 1)
+    job = job_of(Cell(query, "delta-RS", scenario, "all"), SF, POINTS, virtual=True)
+    job = dataclasses.replace(job, policy="incremental")
+    report, states, read = RunReport(), dict[str, Kept](), set[str]()
+    try:
+        for done in range(POINTS):
+            plan = tempura.plan(job, standing=Standing(done, tuple(states.values())), baselines=False)
+            run = plan.runs[0]
+            assert run.point == job.timeline.points[done].name
+            read |= loaded(plan, set(states))
+            prints = Fingerprints()
+            for step in run.steps:
+                assert step.name not in states
+                _create(connection, step.name, step.to_sql("duckdb"), step.name)
+                _compare(report, connection, run, step, {MAIN: job.queries[MAIN]}, check_states=True)
+                states[step.name] = kept(step, run.point, prints)
+            needed = {s.name for s in plan.states if any(p != run.point for p in s.read_at)}
+            for name in set(states) - needed:
+                connection.execute(f"DROP TABLE {_quoted(name)}")
+                del states[name]
+    finally:
+        for name in states:
+            connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
+    assert report.right, str(report)
+    assert read, "no run read what an earlier one had kept"
+
+
+def test_what_is_there_is_not_paid_for_again() -> None:
+    job = job_of(Cell(3, "delta-small", "warehouse", "all"), SF, POINTS, virtual=True)
+    first = tempura.plan(job, baselines=False)
+    prints = Fingerprints()
+    left = tuple(kept(step, first.runs[0].point, prints) for step in first.runs[0].steps)
+    assert left
+    with_states = tempura.plan(job, standing=Standing(1, left), baselines=False)
+    without = tempura.plan(job, standing=Standing(1), baselines=False)
+    later = sum(cost for point, cost in first.cost.by_point.items() if point != first.runs[0].point)
+    assert with_states.cost.total == pytest.approx(later, rel=1e-6)
+    assert with_states.cost.total < without.cost.total
+
+
+def test_a_state_of_another_view_is_of_no_use() -> None:
+    job = job_of(Cell(3, "delta-small", "warehouse", "all"), SF, POINTS, virtual=True)
+    stranger = Kept("stranger", "x[t1]", "0" * 32, False, "t1")
+    plan = tempura.plan(job, standing=Standing(1, (stranger,)), baselines=False)
+    assert plan.cost.total == tempura.plan(job, standing=Standing(1), baselines=False).cost.total
+    assert not loaded(plan, {"stranger"})
