@@ -9,14 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tempura.algebra import Op, Project, Read
+from tempura.algebra import Op, Project, Read, SortKey, TopK
 from tempura.algebra.weights import is_weighted
 from tempura.choose.derivation import Computed, Loaded, Written, loads
 from tempura.choose.search import EXISTING, Graph
 from tempura.definitions import Definitions
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name
-from tempura.plans import PlanLine, Run, State, Step
+from tempura.plans import PlanLine, Run, Side, State, Step
 from tempura.rules.views import kept
 from tempura.schema import NO_KEYS, Keys, fresh, names
 from tempura.space import Group, Space
@@ -123,10 +123,10 @@ class Assembler:
         stats = self.implementation.stats(group)
         view = self.view(own)
         lines: list[PlanLine] = []
-        tree = self._tree(written.tree, lines, 0)
+        copied: dict[int, Side] = {}
+        tree = self._tree(written.tree, lines, copied, 0)
         query = self.queries[self._root(own)] if written.kind == "result" else None
-        if query is not None and names(tree.schema) != names(query.root.schema):
-            tree = Project(tree, kept(query.root.schema))
+        tree = presented(tree, query) if query else unsorted(tree)
         point = self.points[written.point].name
         wanted = f"{query.name}@{point}" if query else _slug(view)
         name = fresh(wanted, [*self.taken, *(t.name for t in self.targets.values())])
@@ -143,12 +143,13 @@ class Assembler:
             weighted=weighted,
             definition=self.definitions.of(group),
             partition=place or (),
-            order=query.order if query else (),
+            order=query.order if query and _shown(query.order, tree) else (),
             rows=stats.rows,
             bytes=stats.bytes,
             cost=cost,
             methods=methods,
             lines=tuple(lines),
+            broadcasts=tuple((i, copied[id(op)]) for i, op in enumerate(tree.walk()) if id(op) in copied),
         )
 
     def _root(self, group: Group) -> str:
@@ -164,7 +165,8 @@ class Assembler:
         inputs = ", ".join(self.view(space.group(i)) for i in member.inputs)
         return f"{member.op.__name__}({inputs})"
 
-    def _tree(self, tree: Computed | Loaded, lines: list[PlanLine], depth: int) -> Op:
+    def _tree(self, tree: Computed | Loaded, lines: list[PlanLine], copied: dict[int, Side], depth: int) -> Op:
+        """The operators of a derivation; what is to be said of them goes to `lines`, and the sides of joins to copy, by the join's `id`, to `copied`."""
         group, _ = self.implementation.nodes[tree.node]
         own = self.space.group(group)
         stats = self.implementation.stats(group)
@@ -202,10 +204,41 @@ class Assembler:
         )
         if own.tvr is not None:
             self.used[own.tvr, chosen.source.method] = None
-        inputs = [self._tree(i, lines, depth + 1) for i in tree.inputs]
+        inputs = [self._tree(i, lines, copied, depth + 1) for i in tree.inputs]
         if chosen.op is None:
             return inputs[0]
-        return chosen.op if chosen.kind == "scan" else chosen.op.over(inputs)
+        made = chosen.op if chosen.kind == "scan" else chosen.op.over(inputs)
+        if chosen.broadcast:
+            copied[id(made)] = chosen.broadcast
+        return made
+
+
+def presented(tree: Op, query: Query) -> Op:
+    """The tree of a result with the query's columns, sorted here if ORDER BY needs columns that it does not show."""
+    if names(tree.schema) != names(query.root.schema):
+        tree = Project(tree, kept(query.root.schema))
+    return tree if _shown(query.order, tree) else _sorted(tree, query.order)
+
+
+def unsorted(tree: Op) -> Op:
+    """The tree of a state, which is a bag: a TopK that keeps all rows is nothing but an order."""
+    return tree.inputs[0] if isinstance(tree, TopK) and tree.limit is None and not tree.offset else tree
+
+
+def _shown(order: Sequence[SortKey], tree: Op) -> bool:
+    return {k.column for k in order} <= set(names(tree.schema))
+
+
+def _sorted(tree: Op, order: tuple[SortKey, ...]) -> Op:
+    """The tree with its rows sorted where the columns for that are still there: they may have been loaded from a state, which has no order.
+
+    An earlier result that is delivered again has been sorted, and has these columns no more.
+    """
+    if isinstance(tree, TopK) and tree.order[: len(order)] == order:
+        return tree
+    if _shown(order, tree):
+        return TopK(tree, order, None, 0)
+    return tree.over([_sorted(i, order) for i in tree.inputs]) if isinstance(tree, Project) else tree
 
 
 def _slug(view: str) -> str:

@@ -12,6 +12,8 @@ from typing import Literal
 from tempura.algebra import Op, SortKey
 from tempura.schema import Schema
 
+Side = Literal["left", "right"]
+
 
 @dataclass(frozen=True)
 class Step:
@@ -31,7 +33,7 @@ class Step:
     partition: tuple[str, ...] = ()
     """The columns by which the target is distributed (bucketed), if it is."""
     order: tuple[SortKey, ...] = ()
-    """ORDER BY of a result, where the query has one."""
+    """ORDER BY of a result, where the query has one over its columns; where it has one over others, the tree sorts."""
     rows: float = 0.0
     bytes: float = 0.0
     cost: float = 0.0
@@ -40,6 +42,8 @@ class Step:
     """The methods behind its operators, without repetition."""
     lines: tuple[PlanLine, ...] = ()
     """The operators one by one, for explanations."""
+    broadcasts: tuple[tuple[int, Side], ...] = ()
+    """Joins, by their place in `tree.walk()`, and the side of each that every core gets a copy of."""
 
     @property
     def schema(self) -> Schema:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tempura.algebra import Filter, InnerJoin, LeftOuterJoin, Minus, Op, Output, Project, Read, SemiJoin, SortKey, TopK
 from tempura.expr import col, parse
-from tempura.plans import PlanLine, Step
+from tempura.plans import Side, Step
 from tempura.schema import NO_KEYS, WEIGHT, Column, Schema
+from tempura.spark.states import States
 from tempura.spark.steps import StepError, frame, order_left
 from tests.spark.test_states import physical_plan
 
@@ -23,18 +25,11 @@ def reads(name: str, columns: Schema, weighted: bool = False) -> Read:
     return Read(name, columns, weighted, NO_KEYS)
 
 
-def step(tree: Op, *broadcasts: str, weighted: bool = False, order: tuple[SortKey, ...] = ()) -> Step:
-    """A step whose lines tell of the joins in its tree, and which of their sides are copied."""
-    joins = [op for op in _before_inputs(tree) if isinstance(op, (InnerJoin, LeftOuterJoin, SemiJoin))]
-    lines = [
-        PlanLine(0, "", j.show() + (f" broadcast {b}" if b else ""), 0, 0, 0, "", "")
-        for j, b in zip(joins, broadcasts, strict=False)
-    ]
-    return Step("made", "state" if weighted else "result", "v", tree, weighted, tree, (), order, lines=tuple(lines))
-
-
-def _before_inputs(tree: Op) -> list[Op]:
-    return [tree, *(op for i in tree.inputs for op in _before_inputs(i))]
+def step(tree: Op, *broadcasts: Side | None, weighted: bool = False, order: tuple[SortKey, ...] = ()) -> Step:
+    """A step; `broadcasts` has the side that each of its joins copies, inner joins first."""
+    joins = [i for i, op in enumerate(tree.walk()) if isinstance(op, (InnerJoin, LeftOuterJoin, SemiJoin))]
+    copied = tuple((i, b) for i, b in zip(joins, broadcasts, strict=False) if b)
+    return Step("made", "state" if weighted else "result", "v", tree, weighted, tree, (), order, broadcasts=copied)
 
 
 def values(frame: DataFrame) -> list[tuple[object, ...]]:
@@ -85,7 +80,7 @@ def test_sql_that_spark_refuses(spark: SparkSession, names: dict[str, DataFrame]
     assert "WHERE\n  z > 1" in found.value.hint
 
 
-def joined(spark: SparkSession, tree: Op, names: dict[str, DataFrame], *broadcasts: str) -> str:
+def joined(spark: SparkSession, tree: Op, names: dict[str, DataFrame], *broadcasts: Side | None) -> str:
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
         return physical_plan(frame(spark, step(tree, *broadcasts), names))
@@ -96,26 +91,29 @@ def joined(spark: SparkSession, tree: Op, names: dict[str, DataFrame], *broadcas
 def test_broadcasts_of_the_plan_reach_spark(spark: SparkSession, names: dict[str, DataFrame]):
     s, r, d = reads("s@14:00", S), reads("kept_r", R), reads("d@t1", D)
     one = InnerJoin(s, r, parse("o = x"))
-    assert "SortMergeJoin" in joined(spark, one, names, "")
+    assert "SortMergeJoin" in joined(spark, one, names)
     assert "BroadcastHashJoin [o" in (found := joined(spark, one, names, "right")) and "BuildRight" in found
     assert "BuildLeft" in joined(spark, one, names, "left")
     assert "BuildRight" in joined(spark, LeftOuterJoin(s, r, parse("o = x")), names, "right")
     assert "BuildRight" in joined(spark, SemiJoin(s, r, parse("o = x")), names, "right")
     outer = InnerJoin(one, d, parse("o = y"))
-    assert joined(spark, outer, names, "right", "").count("BroadcastHashJoin") == 1
-    assert joined(spark, outer, names, "", "right").count("BroadcastHashJoin") == 1
+    assert joined(spark, outer, names, None, "right").count("BroadcastHashJoin") == 1
+    assert joined(spark, outer, names, "right").count("BroadcastHashJoin") == 1
+    assert joined(spark, outer, names, "right", "right").count("BroadcastHashJoin") == 2
     # What is copied may be a join itself.
-    assert "BuildLeft" in joined(spark, outer, names, "left", "")
-    assert "BuildRight" in joined(spark, InnerJoin(d, one, parse("o = y")), names, "right", "")
+    assert "BuildLeft" in joined(spark, outer, names, None, "left")
+    assert "BuildRight" in joined(spark, InnerJoin(d, one, parse("o = y")), names, None, "right")
+    # A copy and a sort in one SELECT: both hints count.
+    found = joined(spark, TopK(one, (SortKey("o"),), None, 0), names, "right")
+    assert "BroadcastHashJoin" in found and "Exchange SinglePartition, REPARTITION_BY_NUM" in found
+    assert "Exchange rangepartitioning" not in found
 
 
-def test_hints_are_for_spark_and_for_lines_that_fit():
+def test_hints_are_for_spark():
     tree = InnerJoin(reads("s@14:00", S), reads("kept_r", R), parse("o = x"))
     hinted = step(tree, "right")
     assert "SELECT /*+ BROADCAST(kept_r) */" in hinted.sql
     assert "BROADCAST" not in hinted.to_sql("duckdb")
-    other = step(InnerJoin(reads("s@14:00", S), reads("kept_r", R), parse("o < x")))
-    assert "BROADCAST" not in Step(**{**vars(other), "lines": hinted.lines}).sql
 
 
 def test_the_order_that_is_left():
@@ -128,6 +126,22 @@ def test_the_order_that_is_left():
     assert order_left(step(top, order=(SortKey("c"),))) == (SortKey("c"),)
     assert order_left(step(shown, order=(SortKey("shown", descending=True),))) == ()
     assert order_left(step(TopK(s, by_c, None, 2), order=by_c)) == by_c
+
+
+def test_an_order_by_hidden_columns_survives_the_writing(spark: SparkSession, states: States, tmp_path: Path):
+    """Sorted rows in several partitions, which a writer that wants fewer would mix."""
+    many = spark.range(0, 30000, 1, 8).selectExpr("id AS o", "CAST(hash(id) AS STRING) AS c")
+    top = TopK(reads("s@14:00", S), (SortKey("c", descending=True),), None, 0)
+    made = frame(spark, step(Project(top, (Output(Column("o", "bigint"), col("o")),))), {"s@14:00": many})
+    wanted = [r.o for r in many.orderBy("c", ascending=False).collect()]
+    for setting in ("true", "false"):
+        spark.conf.set("spark.sql.adaptive.enabled", setting)
+        try:
+            written = states.write(made, str(tmp_path / setting))
+            found = states.read([str(tmp_path / setting)], written.columns)
+            assert [r.o for r in found.collect()] == wanted
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
 
 
 def test_frames_are_not_sorted(spark: SparkSession, names: dict[str, DataFrame]):

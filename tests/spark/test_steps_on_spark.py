@@ -46,6 +46,7 @@ QUERIES = {
     "window": "select c, p, sum(p) over (partition by c) sp, rank() over (partition by c order by o) rk from s",
     "limit": "select c, sum(p) g from s group by c order by g desc, c limit 2",
     "except": "select o from s except all select o from r",
+    "hidden order": "select s.o, x from s join r on s.o = r.o order by p desc, x",
 }  # fmt: skip
 
 

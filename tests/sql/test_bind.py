@@ -261,6 +261,30 @@ def test_order_without_limit_is_kept_beside_the_tree():
     assert "TopK" not in show_tree(query.root)
 
 
+def test_order_by_a_hidden_column_is_sorted_by_before_it_is_dropped():
+    text = "SELECT o_id FROM sales ORDER BY price + 1, o_id DESC"
+    same(text, """
+        Project[o_id]
+          TopK[price_1, o_id desc; None; 0]
+            Project[o_id, price + 1 as price_1]
+              Project[o_id, price]
+                Scan[sales]
+    """)  # fmt: skip
+    assert bind(text, CATALOG).order == (SortKey("price_1"), SortKey("o_id", True, False))
+    assert "TopK[o_id_7, o_id; None; 0]" in tree(
+        "SELECT o_id FROM sales UNION SELECT o_id FROM returns ORDER BY o_id % 7"
+    )
+
+
+def test_an_order_that_nobody_sees_is_left_out():
+    for text in (
+        "SELECT o_id FROM sales ORDER BY price",
+        "SELECT o_id FROM sales UNION ALL SELECT 1 ORDER BY o_id % 7",
+    ):
+        inner = bind(f"SELECT count(*) FROM ({text})", CATALOG)
+        assert "TopK" not in show_tree(inner.root) and inner.order == ()
+
+
 def test_exists_and_in_are_semi_joins_on_the_table_they_speak_of():
     same("SELECT s.price FROM sales s, items i WHERE s.item = i.item AND EXISTS (SELECT 1 FROM returns r WHERE r.o_id = s.o_id AND r.cost > s.price)", """
         Project[price]

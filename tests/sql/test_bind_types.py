@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tempura.algebra.op import show_tree
 from tempura.catalog import Catalog, Table
 from tempura.schema import Column
 from tempura.sql.bind import bind
+from tempura.sql.bind.types import common_decimal
 
 CATALOG = Catalog(
-    Table("t", (Column("i", "int", False), Column("n", "int"), Column("l", "bigint"), Column("d", "decimal(7,2)"), Column("p", "decimal(38,10)"), Column("x", "double"), Column("s", "string"), Column("day", "date"))),
+    Table("t", (Column("i", "int", False), Column("n", "int"), Column("l", "bigint"), Column("d", "decimal(7,2)"), Column("p", "decimal(38,10)"), Column("w", "decimal(38,0)"), Column("f", "float"), Column("x", "double"), Column("s", "string"), Column("day", "date"))),
 )  # fmt: skip
 
 CASES = {
@@ -41,6 +43,15 @@ CASES = {
     "n > 1 AND s = 'x'": "boolean",
     "CASE WHEN n > 1 THEN d ELSE 0 END": "decimal(12,2)",
     "CASE WHEN n > 1 THEN d END": "decimal(7,2)",
+    "CASE WHEN n > 1 THEN p ELSE 1.123456789012 END": "decimal(38,10)",
+    "coalesce(p, w)": "decimal(38,0)",
+    "coalesce(p, l)": "decimal(38,10)",
+    "if(n > 1, d * d, p)": "decimal(38,10)",
+    "greatest(w, d)": "decimal(38,0)",
+    "p + w": "decimal(38,6)",
+    "coalesce(f, n)": "double",
+    "coalesce(f, d)": "double",
+    "coalesce(f, f)": "float",
     "coalesce(n, 0)": "int not null",
     "if(n > 1, l, i)": "bigint",
     "CAST(d AS BIGINT)": "bigint",
@@ -52,6 +63,12 @@ CASES = {
     "year(day)": "int",
     "day + INTERVAL 3 DAYS": "date",
     "round(d, 1)": "decimal(7,1)",
+    "round(p, 20)": "decimal(38,10)",
+    "round(d, -2)": "decimal(6,0)",
+    "round(d, n)": "unknown",
+    "floor(d)": "decimal(6,0)",
+    "floor(w)": "decimal(38,0)",
+    "floor(d, 1)": "unknown",
     "abs(d)": "decimal(7,2)",
     "unheard_of(d)": "unknown",
     "count(*)": "bigint not null",
@@ -80,3 +97,25 @@ def test_the_padded_side_of_an_outer_join_is_nullable():
 
 def test_a_grouped_sum_of_not_null_is_not_null():
     assert not bind("SELECT n, sum(i) AS c FROM t GROUP BY n", CATALOG).root.schema[1].nullable
+
+
+# Past 38 digits, Spark 4 lets set operations, CASE and COALESCE give up scale, and arithmetic as well, but there six digits stay.
+@pytest.mark.parametrize(
+    ("a", "b", "common"),
+    [
+        ((7, 2), (10, 0), "decimal(12,2)"),
+        ((38, 19), (38, 2), "decimal(38,2)"),
+        ((38, 38), (7, 2), "decimal(38,33)"),
+        ((38, 19), (20, 0), "decimal(38,18)"),
+        ((27, 17), (38, 9), "decimal(38,9)"),
+        ((38, 0), (5, 5), "decimal(38,0)"),
+    ],
+)
+def test_the_decimal_for_two(a: tuple[int, int], b: tuple[int, int], common: str):
+    assert common_decimal(a, b) == common_decimal(b, a) == common
+
+
+def test_the_sides_of_a_union_are_cast_to_the_decimal_for_both():
+    root = bind("SELECT p AS c FROM t UNION ALL SELECT w FROM t", CATALOG).root
+    assert root.schema == (Column("c", "decimal(38,0)"),)
+    assert "CAST(p AS DECIMAL(38, 0)) as p" in show_tree(root)

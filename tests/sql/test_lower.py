@@ -363,6 +363,14 @@ def test_a_result_is_ordered(connection: duckdb.DuckDBPyConnection) -> None:
     assert connection.execute(step(top, "result", order=(SortKey("a"),)).to_sql("duckdb")).fetchall() == [(2,), (3,)]
 
 
+def test_a_result_is_ordered_by_what_it_does_not_show(connection: duckdb.DuckDBPyConnection) -> None:
+    register(connection, "l@t1", LEFT, {(a, -a, None, None): 1 for a in (2, 1, 3)})
+    top = TopK(Project(left(), (output("a", "a"), output("b", "b"))), (SortKey("b"),), None, 0)
+    made = step(Project(top, (output("a", "a"),)), "result")
+    assert connection.execute(made.to_sql("duckdb")).fetchall() == [(3,), (2,), (1,)]
+    assert "/*+ REPARTITION(1) */" in made.sql and "REPARTITION" not in made.to_sql("duckdb")
+
+
 def test_values_and_windows_over_constants(connection: duckdb.DuckDBPyConnection) -> None:
     one = Values((Column("x", "int"),), ((parse("1"),),))
     nothing = Values((), ((),))

@@ -31,6 +31,8 @@ AVERSION = 1e6
 """What the policy `incremental` adds to the work of recomputing where something else is possible."""
 SMALL = 700
 """Graphs of at most this many alternatives are searched also as if recomputing were to be avoided."""
+MODERATE = 1500
+"""Where it has at most so many, what a method would keep alone is looked for as well; beyond, planning would take too long."""
 
 
 def decide(graph: Graph, objective: Objective, budget: float | None, methods: RuleSet, *, forced: bool) -> Choice:
@@ -48,7 +50,7 @@ def decide(graph: Graph, objective: Objective, budget: float | None, methods: Ru
         found = [(batch, recomputing)]
     else:
         plain = _searched(core, towards, budget, [batch])
-        parts = _parts(graph, methods, core)
+        parts = [part for part in _parts(graph, methods, core) if sum(_size(part)) <= MODERATE]
         alone = [_searched(part, towards, budget, [plain], starts=1) for part in parts]
         several = sum(1 for part in methods.parts if part.rules) > 1
         choice = _searched(graph, objective, budget, [plain, *alone], starts=2 if several else 1)

@@ -56,11 +56,14 @@ def condition(left: Any, right: Any, on: Expr) -> JoinCondition:
 
 
 def join_key_outputs(on: JoinCondition, right: Schema) -> tuple[Output, ...]:
-    """The right side's join keys as columns `__k0`, `__k1`, …"""
-    types = {c.name: c.type for c in right}
+    """The right side's join keys as columns `__k0`, `__k1`, …
+
+    A key is NULL where its column is, whether or not a NULL finds a partner; one that is computed may be NULL whatever it is computed from.
+    """
+    given = {c.name: c for c in right}
+    keys = (given.get(e.right.name or "", Column("")) for e in on.equi)
     return tuple(
-        Output(Column(f"__k{i}", types.get(e.right.name or "", "unknown"), e.null_safe), e.right)
-        for i, e in enumerate(on.equi)
+        Output(k._replace(name=f"__k{i}"), e.right) for i, (k, e) in enumerate(zip(keys, on.equi, strict=True))
     )
 
 

@@ -38,7 +38,7 @@ class Query:
     text: str
     root: Op
     order: tuple[SortKey, ...]
-    """ORDER BY as far as it is over output columns."""
+    """ORDER BY. Where it needs columns that are not shown, the root is a projection of a TopK by them, and nothing else sorts."""
 
 
 def bind(text: str, catalog: Catalog, name: str = "result") -> Query:
@@ -95,7 +95,7 @@ class Binder:
         columns = by_name(bound.op)
         op = projected(bound.op, [passed(columns[s.base], n) for s, n in zip(bound.shown, taken, strict=True)])
         shown = tuple(Shown(s.spelling, n) for s, n in zip(bound.shown, taken, strict=True))
-        return self._ordered(tree, Bound(op, shown))
+        return self._ordered(tree, Bound(op, shown), last=True)
 
     def query(self, tree: Tree, ctes: Ctes, scope: Scope) -> Bound:
         """A query inside FROM, a CTE or a set operation; `scope` is new, and knows what is around it."""
@@ -162,8 +162,8 @@ class Binder:
             known[name] = Bound(bound.op, relabelled(bound.shown, columns, cte)) if columns else bound
         return tree, known
 
-    def _ordered(self, tree: Tree, bound: Bound) -> tuple[Bound, tuple[SortKey, ...]]:
-        """ORDER BY and LIMIT of what is not a select block: over the columns it shows."""
+    def _ordered(self, tree: Tree, bound: Bound, *, last: bool = False) -> tuple[Bound, tuple[SortKey, ...]]:
+        """ORDER BY and LIMIT of what is not a select block: over the columns it shows; without LIMIT only the `last` order counts."""
         part, terms = slice_of(tree), ordered_terms(tree)
         if part.whole and not terms:
             return bound, ()
@@ -177,10 +177,10 @@ class Binder:
             SortKey(n, k.descending, k.nulls_first)
             for n, k in zip(found, (key_of(t, None, None) for t in terms), strict=True)
         ]
-        op = bound.op if part.whole else narrowed(top(op, keys, part), [c.name for c in bound.op.schema])
-        known = {c.name for c in op.schema}
-        presented = keys[: next((i for i, k in enumerate(keys) if k.column not in known), len(keys))]
-        return Bound(op, bound.shown), tuple(presented)
+        known = by_name(bound.op)
+        cut = not part.whole or (last and any(k.column not in known for k in keys))
+        op = narrowed(top(op, keys, part), known) if cut else bound.op
+        return Bound(op, bound.shown), tuple(keys)
 
     def _order_key(self, tree: Tree, bound: Bound, scope: Scope) -> Tree:
         if isinstance(tree, exp.Literal) and tree.name.isdigit():

@@ -142,7 +142,7 @@ class Select:
         """The block as a sub-query: its columns under internal names, and those carried for correlation."""
         op = self.body(self.joins() if joined is None else joined, carried)
         outputs = self._internal_outputs(op, carried)
-        return self._finished(op, outputs, carried)[0]
+        return self._finished(op, outputs, carried, last=False)[0]
 
     def final(self) -> tuple[Bound, tuple[SortKey, ...]]:
         """The block as the whole query: its columns under the user's names."""
@@ -150,7 +150,7 @@ class Select:
         columns = by_name(op)
         spellings = unique_spellings(i.spelling for i in self.items)
         outputs = [computed(n, i.tree, columns) for n, i in zip(spellings, self.items, strict=True)]
-        return self._finished(op, outputs, ())
+        return self._finished(op, outputs, (), last=True)
 
     def _internal_outputs(self, op: Op, carried: Sequence[str]) -> list[Output]:
         columns = by_name(op)
@@ -174,28 +174,24 @@ class Select:
             outputs.append(made[expr])
         return outputs
 
-    def _finished(self, op: Op, outputs: list[Output], carried: Sequence[str]) -> tuple[Bound, tuple[SortKey, ...]]:
+    def _finished(
+        self, op: Op, outputs: list[Output], carried: Sequence[str], *, last: bool
+    ) -> tuple[Bound, tuple[SortKey, ...]]:
+        """The projection, DISTINCT and TopK. Without LIMIT, ORDER BY counts in the `last` block only, where the tree has to sort by what it does not show."""
         shown = tuple(Shown(i.spelling, o.name) for i, o in zip(self.items, outputs, strict=True))
         columns = by_name(op)
         unique = list({o.name: o for o in (*outputs, *(passed(columns[c]) for c in carried))}.values())
-        cut = not self.slice.whole
-        keys, hidden = self._sort_keys(columns, unique, outputs, cut and not self.distinct)
-        op = projected(op, [*unique, *hidden])
+        keys, hidden = self._sort_keys(columns, unique, outputs)
+        cut = not self.slice.whole or (last and bool(hidden))
+        op = projected(op, [*unique, *hidden] if cut else unique)
         if self.distinct:
             op = Aggregate(op, names(op.schema), ())
         if cut:
             op = top_of_each(op, keys, self.slice, carried) if carried else top(op, keys, self.slice)
-        op = narrowed(op, [o.name for o in unique])
-        seen = {o.name for o in unique}
-        presented: list[SortKey] = []
-        for key in keys:
-            if key.column not in seen:
-                break
-            presented.append(key)
-        return Bound(op, shown), tuple(presented)
+        return Bound(narrowed(op, [o.name for o in unique]), shown), tuple(keys)
 
     def _sort_keys(
-        self, columns: dict[str, Column], unique: list[Output], outputs: list[Output], hide: bool
+        self, columns: dict[str, Column], unique: list[Output], outputs: list[Output]
     ) -> tuple[list[SortKey], list[Output]]:
         """The keys of ORDER BY as columns, and the columns that have to be added for them."""
         by_expr = {o.expr: o.name for o in reversed(unique)}
@@ -222,4 +218,4 @@ class Select:
                     hidden[expr] = computed(name, expr.tree, columns)
                     taken.add(name)
             keys.append(SortKey(name, key.descending, key.nulls_first))
-        return keys, list(hidden.values()) if hide else []
+        return keys, list(hidden.values())

@@ -115,8 +115,8 @@ def _wider(a: str, b: str) -> str:
     da, db = digits(a), digits(b)
     if da and db:
         return common_decimal(da, db)
-    if {a, b} <= {"float", "double", *_INTEGERS} or ((da or db) and {a, b} & {"float", "double"}):
-        return "double" if "double" in (a, b) or not (a in _INTEGERS or b in _INTEGERS) else "float"
+    if {a, b} & {"float", "double"} and all(t in ("float", "double") or digits(t) for t in (a, b)):
+        return "double"
     if {a, b} <= {"date", "timestamp"}:
         return "timestamp"
     return UNKNOWN
@@ -284,23 +284,33 @@ def _round(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     if not found:
         return source
     p, s = int(found[1]), int(found[2])
-    places = tree.args.get("decimals")
-    kept = (
-        0
-        if places is None
-        else min(s, int(places.name))
-        if isinstance(places, exp.Literal) and places.name.isdigit()
-        else s
-    )
-    return Typed(decimal(p - s + 1 + kept, kept), source.nullable)
+    places = _places(tree.args.get("decimals"))
+    if places is None:
+        return Typed(UNKNOWN, source.nullable)
+    if places < 0:
+        return Typed(bounded(max(p - s, -places) + 1, 0), source.nullable)
+    kept = min(s, places)
+    return Typed(bounded(p - s + 1 + kept, kept), source.nullable)
+
+
+def _places(tree: Tree) -> int | None:
+    """How many decimal places a rounding keeps, if that is a number."""
+    sign = -1 if isinstance(tree, exp.Neg) else 1
+    tree = tree.this if isinstance(tree, exp.Neg) else tree
+    if tree is None:
+        return 0
+    return sign * int(tree.name) if isinstance(tree, exp.Literal) and tree.name.isdigit() else None
 
 
 def _floor(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     source = infer(tree.this, columns)
-    found = digits(source.type)
-    return Typed(
-        f"decimal({found[0] - found[1] + 1},0)" if found and source.type not in _INTEGERS else "bigint", source.nullable
-    )
+    if tree.args.get("decimals"):
+        return Typed(UNKNOWN, source.nullable)
+    found = _DECIMAL.fullmatch(source.type)
+    if not found:
+        return Typed("bigint", source.nullable)
+    p, s = int(found[1]), int(found[2])
+    return Typed(f"decimal({p - s + 1 if s else p},0)", source.nullable)
 
 
 def _aggregate(function: str) -> _Rule:

@@ -188,7 +188,7 @@ def render(
     select = exp.Select(expressions=[_output(name, _named(tree, aliases, alone)) for name, tree in outputs.items()])
     copied: list[Sql] = [exp.Table(this=exp.Identifier(this=aliases[s.token])) for s in block.sources if s.broadcast]
     if copied:
-        select.set("hint", exp.Hint(expressions=[exp.JoinHint(this="BROADCAST", expressions=copied)]))
+        add_hint(select, exp.JoinHint(this="BROADCAST", expressions=copied))
     # HAVING keeps its qualifiers: engines differ in whether a bare name there means the input's column or the output's.
     qualified = not alone or having is not None
     for source in block.sources:
@@ -206,6 +206,12 @@ def render(
     if distinct:
         select.set("distinct", exp.Distinct())
     return select
+
+
+def add_hint(select: exp.Select, hint: Sql) -> None:
+    given = cast("exp.Hint | None", select.args.get("hint"))
+    before = cast("list[Sql]", given.expressions) if given else []
+    select.set("hint", exp.Hint(expressions=[*before, hint]))
 
 
 _JOINS = {

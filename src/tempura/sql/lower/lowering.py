@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,12 +10,15 @@ from sqlglot import exp
 
 from tempura.algebra import Op, Read, Scan
 from tempura.errors import PlanError
+from tempura.plans import Side
 from tempura.schema import fresh
 from tempura.sql.lower.block import Block, Closed, Relation, reading, render, with_needed_quotes
-from tempura.sql.lower.hints import Side
 
 Writer = Callable[["Lowering", Any], Relation]
 """A function that writes one operator as SQL."""
+
+Broadcasts = tuple[tuple[int, Side], ...]
+"""Joins by their place in a tree's walk, and which side of each is copied to every core."""
 
 LOWERINGS: dict[type[Op], Writer] = {}
 """How each operator is written as SQL, by its class; users may add their own."""
@@ -32,10 +35,13 @@ class Lowered(NamedTuple):
 class Lowering:
     """The lowering of one tree: its CTEs so far, and which sub-trees occur more than once."""
 
-    def __init__(self, tree: Op, dialect: str = "spark", broadcasts: Mapping[int, Side] | None = None) -> None:
-        """`broadcasts` has the side that a join copies to every core, by the join's `id`; only Spark takes such hints."""
+    def __init__(self, tree: Op, dialect: str = "spark", broadcasts: Broadcasts = ()) -> None:
+        """`broadcasts` are as in a step; only Spark takes such hints."""
         self.dialect = dialect
-        self._broadcasts: Mapping[int, Side] = broadcasts if broadcasts and dialect == "spark" else {}
+        self._broadcasts: dict[int, Side] = {}
+        if broadcasts and dialect == "spark":
+            sides = dict(broadcasts)
+            self._broadcasts = {id(op): sides[i] for i, op in enumerate(tree.walk()) if i in sides}
         self.ctes: dict[str, exp.Query] = {}
         self._numbers: dict[int, int] = {}
         self._by_key: dict[Any, int] = {}

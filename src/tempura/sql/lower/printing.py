@@ -7,7 +7,6 @@ table from operator class to function that users may add to; ours are in `relati
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -16,8 +15,7 @@ from tempura.algebra import Empty, Op, SortKey
 from tempura.schema import fresh
 from tempura.sql.lower import relational, states
 from tempura.sql.lower.block import Closed, Relation, sort_term, with_needed_quotes
-from tempura.sql.lower.hints import Side, broadcasts
-from tempura.sql.lower.lowering import LOWERINGS, Lowered, Lowering, cte
+from tempura.sql.lower.lowering import LOWERINGS, Broadcasts, Lowered, Lowering, cte
 from tempura.sql.lower.weights import rows_of, weighted_block
 
 if TYPE_CHECKING:
@@ -35,9 +33,9 @@ def lower(tree: Op, dialect: str = "spark") -> Lowered:
     return lowering.finish(lowering.relation(tree))
 
 
-def lower_rows(tree: Op, dialect: str = "spark", hints: Mapping[int, Side] | None = None) -> Lowered:
+def lower_rows(tree: Op, dialect: str = "spark", broadcasts: Broadcasts = ()) -> Lowered:
     """The tree as one query whose rows are those of the bag, each as often as it is there."""
-    lowering = Lowering(tree, dialect, hints)
+    lowering = Lowering(tree, dialect, broadcasts)
     return lowering.finish(_rows(lowering, lowering.relation(tree)))
 
 
@@ -71,11 +69,10 @@ def to_sql(tree: Op, dialect: str, order: tuple[SortKey | str, ...] = ()) -> str
 
 def step_sql(step: Step, dialect: str) -> str:
     """The SELECT of a step: plain rows for a result, and for a state what its weights say."""
-    hints = broadcasts(step)
     if step.kind == "result" or not step.weighted:
-        rows = lower_rows(step.tree, dialect, hints).select
+        rows = lower_rows(step.tree, dialect, step.broadcasts).select
         return print_sql(ordered(rows, step.order if step.kind == "result" else ()), dialect)
-    lowering = Lowering(step.tree, dialect, hints)
+    lowering = Lowering(step.tree, dialect, step.broadcasts)
     relation = lowering.relation(step.tree)
     weighted = relation.weighted if isinstance(relation, Closed) else relation.weight is not None
     if not weighted:

@@ -42,6 +42,7 @@ from tempura.sql.lower.block import (
     Relation,
     Source,
     Sql,
+    add_hint,
     all_of,
     bind,
     call,
@@ -271,6 +272,7 @@ def lower_window(lowering: Lowering, op: Window) -> Relation:
 
 
 def lower_top_k(lowering: Lowering, op: TopK) -> Relation:
+    """The rows in order. LIMIT gives Spark one sorted partition; without it that has to be asked for, or writers may mix the partitions."""
     block = rows_of(lowering, lowering.relation(op.input))  # type: ignore[arg-type]
     query = render(block)
     given = {k.column for k in op.order}
@@ -279,6 +281,8 @@ def lower_top_k(lowering: Lowering, op: TopK) -> Relation:
         query.set("order", exp.Order(expressions=[sort_term(k) for k in order]))
     if op.limit is not None:
         query.set("limit", exp.Limit(expression=number(op.limit)))
+    elif lowering.dialect == "spark":
+        add_hint(query, exp.Anonymous(this="REPARTITION", expressions=[number(1)]))
     if op.offset:
         query.set("offset", exp.Offset(expression=number(op.offset)))
     return Closed(query, tuple(block.columns), False)

@@ -1,0 +1,97 @@
+"""What assembling adds to the search's choice: which sides of joins are copied, and an order by columns that a result does not show."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from tempura import IncrementalPlan, Job, plan
+from tempura.algebra import InnerJoin, Op, Project, Read, SortKey, TopK
+from tempura.algebra.joins import JOINS
+from tempura.assemble import presented, unsorted
+from tempura.catalog import Catalog, Table
+from tempura.expr import parse
+from tempura.rules.views import kept
+from tempura.schema import NO_KEYS, Column
+from tempura.sql.bind import bind
+
+SALES = {"columns": {"o": "bigint", "c": "bigint", "p": "bigint"}, "key": ["o"]}
+CATALOG = Catalog(Table("sales", (Column("o", "bigint"), Column("c", "bigint"), Column("p", "bigint"))))
+
+
+def planned(query: str, **more: object) -> IncrementalPlan:
+    sales = {**SALES, "arrives": {"t1": 8e6, "t2": 1e6}}
+    names = {"columns": {"c": "bigint", "n": "string"}, "key": ["c"], "arrives": {"t1": 500}}
+    timeline = [{"at": "t1", "price": 0.2, "deliver": True}, {"at": "t2", "deliver": True}]
+    return plan(Job(query=query, tables={"sales": sales, "names": names}, timeline=timeline, **more), baselines=False)
+
+
+def test_the_copied_sides_of_joins_are_data():
+    found = planned("SELECT n, sum(p) AS p FROM sales JOIN names ON sales.c = names.c GROUP BY n")
+    steps = [s for run in found.runs for s in run.steps]
+    said = [line.operator for s in steps for line in s.lines if " broadcast " in line.operator]
+    copied = [(list(s.tree.walk())[i], side) for s in steps for i, side in s.broadcasts]
+    assert said and sorted(said) == sorted(f"{op.show()} broadcast {side}" for op, side in copied)
+    assert all(isinstance(op, JOINS) for op, _ in copied)
+    assert all(s.sql.count("BROADCAST(") == len(s.broadcasts) for s in steps)
+
+
+HIDDEN = "SELECT o FROM sales ORDER BY p DESC, c"
+
+
+def key(o: int) -> tuple[int, int]:
+    """What the query orders by, of the row with this `o`."""
+    return -(o * 7919 % 61), o % 3
+
+
+@pytest.mark.parametrize("policy", ["auto", "incremental", "full"])
+@pytest.mark.parametrize("query", [HIDDEN, HIDDEN + " LIMIT 50"])
+def test_a_result_is_in_an_order_by_columns_that_it_does_not_show(query: str, policy: str):
+    found = planned(query, policy=policy)
+    with duckdb.connect() as connection:
+        rows = "SELECT i AS o, i % 3 AS c, i * 7919 % 61 AS p FROM range({}, {}) t(i)"
+        connection.execute(f'CREATE VIEW "sales@t1" AS {rows.format(0, 300)}')
+        connection.execute(f'CREATE VIEW "sales@t1:t2" AS {rows.format(300, 400)}')
+        connection.execute(f'CREATE VIEW "sales@t2" AS {rows.format(0, 400)}')
+        for run in found.runs:
+            for step in run.steps:
+                connection.execute(f'CREATE TABLE "{step.name}" AS {step.to_sql("duckdb")}')
+            (step,) = [s for s in run.steps if s.kind == "result"]
+            listed = [o for (o,) in connection.execute(f'FROM "{step.name}"').fetchall()]
+            everything = [o for (o,) in connection.execute(f'SELECT o FROM "sales@{run.point}"').fetchall()]
+            wanted = sorted(map(key, everything))[: 50 if "LIMIT" in query else None]
+            assert [key(o) for o in listed] == wanted and len(set(listed)) == len(wanted)
+            assert step.order == () and step.schema[0].name == "o" and len(step.schema) == 1
+
+
+def read(name: str, *columns: str) -> Read:
+    return Read(name, tuple(Column(c, "bigint") for c in columns), False, NO_KEYS)
+
+
+def test_rows_from_a_state_are_sorted_again():
+    query = bind(HIDDEN, CATALOG)
+    order = (SortKey("p", True, False), SortKey("c"))
+    state: Op = read("kept", "o", "p", "c")
+    shown = kept(query.root.schema)
+    assert presented(Project(state, shown), query) == Project(TopK(state, order, None, 0), shown)
+    cut = TopK(state, (*order, SortKey("o")), 9, 0)
+    assert presented(Project(cut, shown), query) == Project(cut, shown)
+
+
+def test_a_state_is_not_sorted():
+    first = planned(HIDDEN).runs[0].steps
+    assert [s.kind for s in first] == ["state", "result"]
+    assert "ORDER BY" not in first[0].sql and "ORDER BY" in first[1].sql
+    cut = TopK(read("x", "o"), (SortKey("o"),), None, 2)
+    assert unsorted(cut) == cut
+
+
+def test_an_earlier_result_stays_as_it_was_written():
+    again = read("result@t1", "o")
+    assert presented(again, bind(HIDDEN, CATALOG)) == again
+
+
+def test_an_order_by_what_is_shown_is_left_to_the_step():
+    query = bind("SELECT o, p FROM sales ORDER BY p", CATALOG)
+    joined = InnerJoin(read("x", "p", "o"), read("y", "z"), parse("o = z"))
+    assert presented(joined, query) == Project(joined, kept(query.root.schema))
