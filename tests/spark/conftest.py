@@ -22,8 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            # All of them in one process where tests are dealt out by group: a session takes ten seconds to start.
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            # All of them in one process where tests are dealt out by group, for a session takes ten seconds to start; but for those that need none here.
+            if item.get_closest_marker("xdist_group") is None:
+                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

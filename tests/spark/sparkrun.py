@@ -101,6 +101,7 @@ def _definition(step: Step) -> Step:
         order=(),
         lines=(),
         partition=(),
+        broadcasts=(),
     )
 
 
