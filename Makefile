@@ -8,7 +8,7 @@ UV_VERSION = $(shell sed -n "s/^uv==\([^ ]*\).*/\1/p" requirements.lock)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo test-tpcds bench-planning lock
+.PHONY: help test lint types unit demo test-tpcds test-kill bench-planning lock
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -25,11 +25,14 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
-demo: $(READY) ## Plan the running example and explain the plan
-	$(BIN)/tempura plan examples/sales/job.yaml
+demo: $(READY) ## Make a retailer's day of sales and returns, plan it, run it on Spark and compare with recomputing (about a minute)
+	$(BIN)/python -m examples.retail.demo
 
 test-tpcds: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resumable (ARGS="--queries q1,q2 --patterns delta-big")
 	$(BIN)/python -m tests.tpcds_grid $(ARGS)
+
+test-kill: $(READY) ## Kill a run at every one of its fault points, and go on after each (long)
+	$(BIN)/python -m tests.spark.kill_all $(ARGS)
 
 bench-planning: $(READY) ## Measure how long planning takes, query by query
 	$(BIN)/python -m bench planning $(ARGS)

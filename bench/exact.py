@@ -11,6 +11,7 @@ read may be kept, and both searches see the same cut graph. What is still too la
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +60,7 @@ def run(
     graphs: Annotated[int, typer.Option(help="Random graphs per objective.")] = 200,
 ) -> None:
     """Compare greedy sharing with the exact optimum."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.width = max(console.width, 100)
     gaps: list[Gap] = []
     skipped: list[str] = []

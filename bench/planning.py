@@ -10,6 +10,7 @@ planning was and repeat exactly; seconds are those of this machine, best of `--r
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -33,7 +34,7 @@ def run(
     rows = [
         (n, planned(n, few, pattern, repeat), planned(n, many, pattern, repeat)) for n in track(numbers, "planning")
     ]
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table(rows, few, many))
     for line in summary(rows, few, many):
         console.print(line)

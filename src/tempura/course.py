@@ -12,12 +12,13 @@ from typing import Any
 
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog, ColumnStatistics, Table
-from tempura.errors import JobError
+from tempura.errors import JobError, SourceError
 from tempura.job import Job
 from tempura.sources import Reading, Source, Version
+from tempura.sources.arrow import pa, pq
 from tempura.standing import Kept, Standing
 from tempura.timeline import Timeline
-from tempura.workspace import RunFile, StateEntry, Workspace
+from tempura.workspace import RunFile, StateEntry, Workspace, layout
 from tempura.workspace.runfile import RESET
 
 Pins = Mapping[str, Version]
@@ -42,11 +43,6 @@ class Course:
     @property
     def point(self) -> str:
         return self.job.timeline.points[self.at].name
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything has come since the run before."""
-        return self.at == 0 or self.pins[-1] != self.pins[-2]
 
     def readings(self, wanted: Iterable[str]) -> dict[str, Reading]:
         """What the names of base relations (`sales@t1`, `sales@t1:t2`) stand for, of those wanted."""
@@ -116,33 +112,96 @@ def pin(job: Job, since: Pins, point: int) -> dict[str, Version]:
     return {name: source_of(job, name).pin(since.get(name), upto) for name in job.catalog}
 
 
-def lay(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int, pins: Pins) -> Course:
-    """The course at a point, with the versions that the tables have there."""
+def pins(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int) -> Pins:
+    """The versions that a killed attempt at the point had pinned, if they can still be had, or those that are there now.
+
+    An attempt that failed has pinned what may have made it fail, so that the next one looks again.
+    """
+    since: Pins = past[-1].pins if past else {}
+    begun = workspace.pending()
+    if (
+        begun is None
+        or begun.point != job.timeline.points[point].name
+        or set(begun.pins) != set(job.catalog)
+        or workspace.storage.exists(_failed(begun.number))
+    ):
+        return pin(job, since, point)
+    try:
+        pin(job, begun.pins, point)
+        for name, version in begun.pins.items():
+            source_of(job, name).snapshot(version)
+    except SourceError:
+        return pin(job, since, point)
+    return begun.pins
+
+
+def mark_failed(workspace: Workspace, run: int) -> None:
+    """Note that the attempt at a run failed, and was not killed."""
+    workspace.storage.replace(_failed(run), b"")
+
+
+def unmark_failed(workspace: Workspace, run: int) -> None:
+    """The run is attempted again."""
+    workspace.storage.delete(_failed(run))
+
+
+def _failed(run: int) -> str:
+    return f"{layout.pending(run)}/failed"
+
+
+def lay(
+    job: Job,
+    workspace: Workspace,
+    past: Sequence[RunFile],
+    point: int,
+    pins: Pins,
+    unreadable: Mapping[str, str] = {},
+) -> Course:
+    """The course at a point, with the versions that the tables have there; states that turned out to be unreadable are left out."""
     names = [p.name for p in job.timeline.points]
     known = {p.name: p for p in job.timeline.points}
-    run = [known[r.point] for r in past if r.point in known and names.index(r.point) < point]
-    behind = [r.pins for r in past if r.point in known and names.index(r.point) < point]
-    timeline = Timeline((*run, *job.timeline.points[point:]))
-    at = len(run)
-    all_pins = (*behind, pins)
+    # Of a table that the job had not got then, a run cannot tell the version.
+    told = [r for r in past if r.point in known and names.index(r.point) < point and set(job.catalog) <= set(r.pins)]
+    timeline = Timeline((*(known[r.point] for r in told), *job.timeline.points[point:]))
+    at = len(told)
+    all_pins = (*(r.pins for r in told), pins)
     tables = [
         _counted(t, source_of(job, t.name), timeline, [p[t.name.lower()] for p in all_pins])
         for t in job.catalog.values()
     ]
     course_job = replace(job, timeline=timeline, catalog=Catalog(*tables))
-    entries, notes = _whole(workspace, past[-1].states if past else {})
+    entries, notes = _whole(workspace, past[-1].states if past else {}, unreadable)
     standing = Standing(at, tuple(_kept(entry) for entry in entries.values()))
     return Course(course_job, at, all_pins, standing, entries, notes)
 
 
-def _whole(workspace: Workspace, states: Mapping[str, StateEntry]) -> tuple[dict[str, StateEntry], tuple[str, ...]]:
+def unreadable(workspace: Workspace, states: Iterable[StateEntry]) -> dict[str, str]:
+    """The states of which a file has other bytes than were written, which takes reading them; and what is wrong with each."""
+    found: dict[str, str] = {}
+    for entry in states:
+        for folder in entry.folders:
+            for name in entry.checksum.get(folder, {}):
+                path = f"{folder}/{name}"
+                try:
+                    content = pa.BufferReader(workspace.storage.read(path) or b"")
+                    pq.ParquetFile(content, page_checksum_verification=True).read()
+                except (OSError, ValueError, pa.ArrowException) as error:
+                    found.setdefault(entry.name, f"{path} cannot be read: {str(error).splitlines()[0]}")
+    return found
+
+
+def _whole(
+    workspace: Workspace, states: Mapping[str, StateEntry], unreadable: Mapping[str, str]
+) -> tuple[dict[str, StateEntry], tuple[str, ...]]:
     """The states that can be read, and what is wrong with the others."""
     whole: dict[str, StateEntry] = {}
     notes: list[str] = []
     for name, entry in states.items():
-        damage = workspace.check_state(entry)
+        damage = workspace.check_state(entry) or ((unreadable[name],) if name in unreadable else ())
         if damage:
-            notes.append(f"the state {name} is damaged and not used: {'; '.join(damage)}")
+            notes.append(
+                f"the state {name} is damaged, and is not used but computed again if need be: {'; '.join(damage)}"
+            )
         else:
             whole[name] = entry
     return whole, tuple(notes)

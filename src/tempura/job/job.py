@@ -131,6 +131,8 @@ class Job:
     """The folder of the job file; relative names are relative to it."""
     workspace: str
     """Where runs keep states and results: a path or a URI."""
+    checks: bool
+    """Whether runs check that keys are keys, and that only rows that are there are taken away."""
 
     def __init__(
         self,
@@ -148,11 +150,12 @@ class Job:
         sources: Mapping[str, Source] | None = None,
         folder: str | FilePath = ".",
         workspace: str | None = None,
+        checks: bool = True,
     ):
         given = {
             "timeline": timeline if isinstance(timeline, Timeline) else list(timeline), "query": query, "queries": None if queries is None else dict(queries), "tables": tables if catalog is None else catalog,
             "name": name, "objective": objective, "methods": methods if isinstance(methods, str) else list(methods), "policy": policy,
-            "state_budget": state_budget, "sources": sources, "workspace": workspace,
+            "state_budget": state_budget, "sources": sources, "workspace": workspace, "checks": checks,
         }  # fmt: skip
         self._fill(_Reader(None, FilePath(folder), "the job").read({k: v for k, v in given.items() if v is not None}))
 
@@ -225,6 +228,7 @@ class _Reader(Problems):
             "name": name, "queries": queries, "catalog": catalog, "timeline": timeline, "objective": found,
             "methods": methods, "policy": raw["policy"], "state_budget": raw["state_budget"],
             "sources": tables.sources, "folder": self.folder, "workspace": self._workspace(raw["workspace"], name),
+            "checks": raw["checks"],
         }  # fmt: skip
 
     def _workspace(self, given: str | None, name: str) -> str:

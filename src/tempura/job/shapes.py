@@ -138,6 +138,7 @@ class JobShape(Shape):
     policy: Policy = "auto"
     state_budget: Annotated[Rows | None, BeforeValidator(_size)] = None
     workspace: Annotated[str | None, Field(min_length=1)] = None
+    checks: bool = True
 
 
 def column(name: str, text: str, in_key: bool) -> Column:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+from pydantic import JsonValue
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,77 +22,26 @@ import tempura.course as courses
 from tempura.algebra import Read
 from tempura.course import Course
 from tempura.definitions import Fingerprints
-from tempura.errors import JobError
+from tempura.errors import TempuraError, WorkspaceError
 from tempura.job import Job
 from tempura.optimizer import plan
-from tempura.plans import IncrementalPlan, Step
-from tempura.schema import WEIGHT, Column, Schema
+from tempura.plans import Step
+from tempura.schema import WEIGHT
+from tempura.spark.checks import carry_out, checked, due
 from tempura.spark.execute import run_steps
 from tempura.spark.measure import Meter
 from tempura.spark.names import quoted
 from tempura.spark.reading import read
+from tempura.spark.report import RunReport, as_state, schema_of, totals
 from tempura.spark.session import session
 from tempura.spark.states import States, buckets
-from tempura.spark.steps import explained, frame, order_left
-from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault
-from tempura.workspace.runfile import now
+from tempura.spark.steps import StepError, explained, frame, order_left
+from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
+from tempura.workspace.runfile import Columns, now
 
 Told = Callable[[str], None]
 """Is told what happens, in one line."""
 Output = StateEntry | ResultEntry
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What a run did, or would do."""
-
-    point: str
-    status: Literal["done", "repeated", "dry"]
-    """`repeated`: the point had been run before, and nothing was done; `dry`: nothing was done because nothing was to be."""
-    plan: IncrementalPlan | None = None
-    file: RunFile | None = None
-    notes: tuple[str, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
-    """On the clock: `planning`, `steps`, `rest`."""
-    workspace: Workspace | None = None
-    spark: SparkSession | None = None
-
-    @property
-    def steps(self) -> tuple[StepEntry, ...]:
-        return self.file.steps if self.file else ()
-
-    @property
-    def result(self) -> DataFrame | None:
-        """The result of the job's only query, if this point delivers it."""
-        entry = self._delivered()
-        return None if entry is None else self._rows(entry, entry.folder, False)
-
-    @property
-    def delta(self) -> DataFrame | None:
-        """What the result has more (weight above zero) and less (below) than at its last delivery."""
-        entry = self._delivered()
-        if entry is None:
-            return None
-        if entry.delta_folder is not None:
-            return self._rows(entry, entry.delta_folder, True)
-        whole = self._rows(entry, entry.folder, False).withColumn(WEIGHT, F.lit(1).cast("bigint"))
-        assert self.file is not None
-        return whole if entry.run == self.file.number else whole.where("false")
-
-    def _delivered(self) -> ResultEntry | None:
-        if self.file is None:
-            return None
-        due = [r for r in self.file.results.values() if r.point == self.file.point]
-        if len(due) > 1:
-            raise JobError(
-                f"{len(due)} results are due at {self.file.point}", hint="read them by their folders in `file.results`"
-            )
-        return due[0] if due else None
-
-    def _rows(self, entry: ResultEntry, folder: str, weighted: bool) -> DataFrame:
-        assert self.spark is not None and self.workspace is not None
-        columns = _schema(entry.schema) + ((Column(WEIGHT, "bigint"),) if weighted else ())
-        return States(self.spark).read([self.workspace.storage.uri(folder)], columns)
 
 
 def run(
@@ -113,9 +64,35 @@ def run(
         past = courses.past_runs(workspace)
         point = courses.next_point(job, past, at)
         if point is None:
-            latest = past[-1]
-            return RunReport(at or latest.point, "repeated", file=latest, workspace=workspace, spark=spark)
-        return _Run(job, workspace, past, point, spark, tell).carried_out()
+            return _repeated(workspace, past, at, spark)
+        return _carried_out(job, workspace, past, point, spark, tell)
+
+
+def _repeated(
+    workspace: Workspace, past: Sequence[RunFile], at: str | None, spark: SparkSession | None = None
+) -> RunReport:
+    """The report of the point's own run, or of the last one."""
+    file = next((run for run in past if run.point == at), past[-1])
+    return RunReport(file.point, "repeated", file=file, workspace=workspace, spark=spark)
+
+
+def _carried_out(
+    job: Job, workspace: Workspace, past: Sequence[RunFile], point: int, spark: SparkSession | None, tell: Told
+) -> RunReport:
+    """Run a point; where Spark fails and states cannot be read, once more without these."""
+    unreadable: dict[str, str] = {}
+    while True:
+        going = _Run(job, workspace, past, point, spark, tell, unreadable)
+        try:
+            return going.carried_out()
+        except TempuraError as error:
+            # Looking at every byte of the states takes long, so Spark has to have had trouble with a file.
+            found = going.unreadable() if isinstance(error, StepError) and "READ_FILE" in error.message else {}
+            if not found:
+                with suppress(WorkspaceError):  # On a full disk, what went wrong is the thing to tell.
+                    courses.mark_failed(workspace, going.attempt.number)
+                raise
+            unreadable |= found
 
 
 def _silent(line: str) -> None:
@@ -126,36 +103,35 @@ def _dry(job: Job, workspace: Workspace, at: str | None) -> RunReport:
     past = courses.past_runs(workspace)
     point = courses.next_point(job, past, at)
     if point is None:
-        return RunReport(at or past[-1].point, "repeated", file=past[-1], workspace=workspace)
-    course = courses.lay(job, workspace, past, point, _pins(job, workspace, past, point))
+        return _repeated(workspace, past, at)
+    course = courses.lay(job, workspace, past, point, courses.pins(job, workspace, past, point))
     found = plan(course.job, standing=course.standing)
-    return RunReport(course.point, "dry", plan=found, notes=course.notes, workspace=workspace)
-
-
-def _pins(job: Job, workspace: Workspace, past: list[RunFile], point: int) -> courses.Pins:
-    """The versions that a killed attempt at the point had pinned, or those that are there now."""
-    pending = workspace.pending()
-    if (
-        pending is not None
-        and pending.point == job.timeline.points[point].name
-        and set(pending.pins) == set(job.catalog)
-    ):
-        return pending.pins
-    return courses.pin(job, past[-1].pins if past else {}, point)
+    return RunReport(course.point, "dry", plan=found, notes=course.notes, workspace=workspace, course=course)
 
 
 class _Run:
     """A run while it goes on."""
 
     def __init__(
-        self, job: Job, workspace: Workspace, past: list[RunFile], point: int, spark: SparkSession | None, tell: Told
+        self,
+        job: Job,
+        workspace: Workspace,
+        past: Sequence[RunFile],
+        point: int,
+        spark: SparkSession | None,
+        tell: Told,
+        unreadable: Mapping[str, str],
     ):
         self.workspace = workspace
-        self.past = past
+        self.before = past[-1] if past else None
+        latest = workspace.latest()
+        self.delivered: Mapping[str, ResultEntry] = latest.results if latest else {}
+        """The newest result of each query; a reset forgets states, not results."""
         self.tell = tell
         self.started = now()
         self.began = time.perf_counter()
-        self.course: Course = courses.lay(job, workspace, past, point, _pins(job, workspace, past, point))
+        pins = courses.pins(job, workspace, past, point)
+        self.course: Course = courses.lay(job, workspace, past, point, pins, unreadable)
         self.job = self.course.job
         for note in self.course.notes:
             tell(note)
@@ -165,6 +141,7 @@ class _Run:
         prints = Fingerprints()
         self.prints = {step.name: prints.of(step.definition) for step in self.steps}
         self.attempt: Attempt = workspace.begin(self.course.point, self.course.pins[-1], self._digest())
+        courses.unmark_failed(workspace, self.attempt.number)
         self._given = spark
         self._spark: SparkSession | None = None
         self._states: States | None = None
@@ -174,6 +151,10 @@ class _Run:
         """Every state that can be read by now, under its name."""
         self.done: dict[str, StepEntry] = {}
         self.buckets = 0
+        self.checks: dict[str, JsonValue] = {}
+        """What checking took."""
+        self.lost = {f for name in unreadable if past for f in past[-1].states[name].folders}
+        """Folders that cannot be read."""
 
     def _digest(self) -> str:
         """Equal for two plans of this point that do the same."""
@@ -185,10 +166,12 @@ class _Run:
             self.tell(f"going on with the run at {self.course.point} that was begun {self.attempt.begun.started}")
         todo = [step for step in self.steps if not self._found(step)]
         steps_from = time.perf_counter()
-        if todo:
-            self._prepare()
-            with self._open_states():
-                run_steps(todo, self._work, progress=lambda s, what: self.tell(f"{what} {s.kind} {s.name}"))
+        with _driver():
+            self._check()
+            if todo:
+                self._prepare()
+                with self._open_states():
+                    run_steps(todo, self._work, progress=lambda s, what: self.tell(f"{what} {s.kind} {s.name}"))
         steps_to = time.perf_counter()
         stored = self.attempt.commit(self._run_file())
         self.workspace.collect()
@@ -207,6 +190,7 @@ class _Run:
             seconds,
             self.workspace,
             self._spark or self._given,
+            self.course,
         )
 
     # What is there already.
@@ -221,9 +205,9 @@ class _Run:
         if step.kind != "result":
             return False
         query = _query(step)
-        before = self.past[-1].results.get(query) if self.past else None
+        before = self.delivered.get(query)
         same = [e for e in self.course.entries.values() if e.fingerprint == self.prints[step.name]]
-        if before is None or not any(e.folders == (before.folder,) for e in same):
+        if before is None or before.order != _order(step) or not any(e.folders == (before.folder,) for e in same):
             return False
         entry = StepEntry(step.name, step.kind, step.view, step.sql, _estimated(step), reused=True)
         delivered = replace(before, point=self.course.point, delta_folder=None)
@@ -238,26 +222,48 @@ class _Run:
         if isinstance(output, StateEntry):
             self.entries[step.name] = output
         else:
-            self.entries[step.name] = StateEntry(
-                name=step.name,
-                view=step.view,
-                fingerprint=self.prints[step.name],
-                folders=(output.folder,),
-                schema=output.schema,
-                weighted=False,
-                written_run=output.run,
-                written_at_point=output.point,
-                rows=output.rows,
-                bytes=output.bytes,
-                lineage=dict(self.course.pins[-1]),
-                checksum={f: sizes for f, sizes in output.checksum.items() if f == output.folder},
-            )
+            pins = self.course.pins[-1]
+            self.entries[step.name] = as_state(output, step.name, step.view, self.prints[step.name], pins)
+
+    def unreadable(self) -> dict[str, str]:
+        """The states that steps were to read and that have other bytes than were written."""
+        wanted = {name for step in self.steps for name in step.reads}
+        old = [e for e in self.course.entries.values() if e.name in wanted or e.folders[0].startswith("results/")]
+        return courses.unreadable(self.workspace, old)
 
     # Computing.
 
+    def _check(self) -> None:
+        """Check what arrived, unless an earlier attempt has."""
+        place = f"{layout.pending(self.attempt.number)}/checks.json"
+        noted = self.workspace.storage.read(place)
+        todo = due(self.job, self.before, self.course.pins[-1]) if noted is None else ()
+        if noted is not None:
+            self.checks = json.loads(noted)
+        if not todo:
+            return
+        self.tell(f"checking {', '.join(check.table for check in todo)}")
+        self._open()
+        assert self._spark is not None and self._meter is not None
+        fault("before the checks")
+        with self._meter.span() as span, explained("the checks", "correct the rows that Spark cannot read"):
+            carry_out(self._spark, todo)
+        fault("after the checks")
+        self.checks = asdict(span.measured())
+        self.workspace.storage.replace(place, json.dumps(self.checks).encode())
+
+    def _open(self) -> None:
+        if self._spark is None:
+            if self._given is None:
+                self.tell("started Spark")
+            self._spark = session(self._given)
+            if self._given is None:
+                self.tell("done Spark")
+            self._meter = Meter(self._spark)
+
     def _prepare(self) -> None:
-        self._spark = session(self._given)
-        self._meter = Meter(self._spark)
+        self._open()
+        assert self._spark is not None
         known = [e.buckets for e in self.course.entries.values() if e.buckets]
         largest = max((s.bytes for s in self.plan.states if s.partition), default=0.0)
         self.buckets = known[0] if known else buckets(self._spark, largest)
@@ -296,7 +302,7 @@ class _Run:
         finished = self.attempt.record(entry, self._output(step, where, columns, written.rows))
         self._take(step, finished.step, finished.output)
 
-    def _output(self, step: Step, where: str, columns: tuple[tuple[str, str, bool], ...], rows: int) -> Output:
+    def _output(self, step: Step, where: str, columns: Columns, rows: int) -> Output:
         if step.kind == "state":
             return StateEntry(
                 name=step.name,
@@ -320,19 +326,22 @@ class _Run:
             run=self.attempt.number,
             point=self.course.point,
             delta_folder=self._delta(query, where, columns),
-            order=tuple(str(key) for key in step.order),
+            order=_order(step),
             rows=rows,
         )
 
-    def _delta(self, query: str, where: str, columns: tuple[tuple[str, str, bool], ...]) -> str | None:
+    def _delta(self, query: str, where: str, columns: Columns) -> str | None:
         """Write how the result differs from its last delivery; the folder, or None if it is the first."""
         assert self._spark is not None and self._states is not None
-        before = self.past[-1].results.get(query) if self.past else None
+        before = self.delivered.get(query)
         if before is None or tuple(before.schema) != columns or any("map<" in kind for _, kind, _ in columns):
+            return None
+        if self.workspace.check_result(replace(before, delta_folder=None)) or before.folder in self.lost:
+            self.tell(f"what was delivered of {query} before is damaged, so that its change cannot be told")
             return None
         folder = self.attempt.folder_for_delta(query)
         uri = self.workspace.storage.uri
-        new, old = (self._states.read([uri(f)], _schema(columns)) for f in (where, before.folder))
+        new, old = (self._states.read([uri(f)], schema_of(columns)) for f in (where, before.folder))
         weight = F.lit(1).cast("bigint")
         both = new.withColumn(WEIGHT, weight).unionAll(old.withColumn(WEIGHT, -weight))
         names = [F.col(quoted(name)) for name, _, _ in columns]
@@ -349,7 +358,7 @@ class _Run:
         entry = self.entries.get(name)
         if entry is not None:
             folders = [self.workspace.storage.uri(f) for f in entry.folders]
-            return self._states.read(folders, _schema(entry.schema), partition=entry.partition, buckets=entry.buckets)
+            return self._states.read(folders, schema_of(entry.schema), partition=entry.partition, buckets=entry.buckets)
         reading = self._readings[name]
         rows = read(self._spark, reading, name)
         weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in step.tree.walk())
@@ -366,7 +375,7 @@ class _Run:
             still = tuple(p for p in state.read_at if p in later)
             if still and state.name in self.entries:
                 states[state.name] = replace(self.entries[state.name], read_at=still)
-        results = dict(self.past[-1].results) if self.past else {}
+        results = dict(self.delivered)
         for step in self.steps:
             output = self.outputs[step.name]
             if isinstance(output, ResultEntry):
@@ -377,7 +386,6 @@ class _Run:
         for entry in self.course.entries.values():
             if any(entry.folders == (r.folder,) for r in results.values()) and entry.folders not in held:
                 states[entry.name] = entry
-        totals = _totals(self.done.values())
         return RunFile(
             job=self.job.name,
             job_digest=hashlib.sha256(json.dumps(courses.summary(self.job)).encode()).hexdigest(),
@@ -394,29 +402,44 @@ class _Run:
                 "work": dict(self.plan.cost.work),
                 "total": self.plan.cost.total,
                 "notes": [*self.plan.notes, *self.course.notes],
+                "checked": checked(self.job),
             },
-            measured=totals,
+            measured=totals(self.done.values()) | ({"checks": self.checks} if self.checks else {}),
         )
 
 
-def _totals(steps: Iterable[StepEntry]) -> dict[str, float | int | None]:
-    """What all steps took together; None where one is not known."""
-    totals: dict[str, float | int | None] = {}
-    for step in steps:
-        for name, value in (step.measured or {}).items():
-            before = totals.get(name, 0)
-            totals[name] = None if value is None or before is None else before + value
-    return totals
+_ENDING = (
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "dagScheduler()",
+    "OutOfMemoryError",
+    "Java heap space",
+)
+"""What is in the errors of a driver that is just ending."""
+
+
+@contextmanager
+def _driver() -> Generator[None]:
+    """What Spark's driver cannot say itself, because it has ended, is said here."""
+    try:
+        yield
+    except (Py4JError, ConnectionError, StepError) as error:
+        if isinstance(error, StepError) and not any(sign in error.message for sign in _ENDING):
+            raise
+        raise StepError(
+            "Spark's driver has ended, or has no memory left",
+            hint="give it more memory (`spark.driver.memory`), then run again: what is finished is not repeated",
+        ) from error
 
 
 def _estimated(step: Step) -> dict[str, float | int | None]:
     return {"rows": step.rows, "bytes": step.bytes, "cost": step.cost}
 
 
+def _order(step: Step) -> tuple[str, ...]:
+    return tuple(str(key) for key in step.order)
+
+
 def _query(step: Step) -> str:
     """The query whose result a step is: its name stands before the point's."""
     return step.name.rpartition("@")[0]
-
-
-def _schema(columns: tuple[tuple[str, str, bool], ...]) -> Schema:
-    return tuple(Column(*c) for c in columns)
