@@ -84,6 +84,8 @@ def settings(folder: Path) -> Mapping[str, str]:
         "spark.default.parallelism": str(cores),
         # With one file per bucket a bucketed state is sorted as well, and need not be sorted again to be joined.
         "spark.sql.legacy.bucketedTableScan.outputOrdering": "true",
+        # Vectored reads of local files are not counted in the bytes that tasks have read.
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         # What is measured is read from the event log while it is being written.
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),

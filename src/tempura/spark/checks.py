@@ -1,0 +1,164 @@
+"""Checks of the rows that arrived: a declared key is one, and a change log takes away only what is there. Plans rely on both.
+
+They cost what changed: a table without new rows is not looked at, and of one with new rows only those that share a key with them (or, where there is none, are equal
+to a row taken away) are counted, found by a semi-join with the new ones on the columns that matter. What was checked before stays checked: the run
+file says under which key. All tables are looked at in one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, cast
+
+from pydantic import JsonValue
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.column import Column
+
+from tempura.course import Pins, source_of
+from tempura.errors import SourceError
+from tempura.job import Job
+from tempura.schema import WEIGHT, names
+from tempura.sources import Reading
+from tempura.spark.names import quoted
+from tempura.spark.reading import read
+from tempura.workspace import RunFile
+
+EXAMPLES = 3
+"""How many rows of each table an error shows at most."""
+
+BROADCAST = 1_000_000
+"""Up to so many new rows are copied to every task, so that the rows before them are not shuffled."""
+
+_COUNT, _LEAST = "__n", "__least"
+
+
+class CheckError(SourceError):
+    """Rows contradict what the job says of their table, or their table itself."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is to be looked at in one table."""
+
+    table: str
+    key: tuple[str, ...]
+    """No two rows may share it; empty where there is none, or no row is new."""
+    taken: bool
+    """Whether rows were taken away that may not have been there."""
+    rows: Reading
+    """All rows there are, with what a change log says of each, not added up."""
+    arrived: Reading | None = None
+    """Those that are new; None if all are, or none was checked before."""
+    small: bool = True
+    """Whether the new ones are few."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that matter."""
+        return names(self.rows.schema) if self.taken else self.key
+
+
+def checked(job: Job) -> dict[str, JsonValue]:
+    """What a run file says of the tables that have been checked: under which key, if any."""
+    return {name: list(table.key) for name, table in job.catalog.items()} if job.checks else {}
+
+
+def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
+    """What is to be checked at these versions, after the run before."""
+    known = cast("Mapping[str, JsonValue]", before.plan.get("checked", {}) if before else {})
+    found: list[Check] = []
+    for name, key in checked(job).items():
+        since = before.pins.get(name) if before and known.get(name) == key else None
+        check = None if since == pins[name] else _check(job, name, since, pins)
+        if check is not None and (check.key or check.taken):
+            found.append(check)
+    return tuple(found)
+
+
+def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> Check | None:
+    table, source = job.catalog[name], source_of(job, name)
+    # Adding up is what is checked here, and more than is needed to check it.
+    rows = source.snapshot(pins[name])
+    log, rows = rows.consolidate, replace(rows, consolidate=False)
+    if since is None:
+        return Check(table.name, table.key, log, rows)
+    change = source.change(since, pins[name])
+    if not change.inserted and not change.deleted:
+        return None
+    return Check(
+        table.name,
+        table.key if change.inserted else (),
+        log and change.deleted > 0,
+        rows,
+        source.delta(since, pins[name]),
+        change.inserted + change.deleted <= BROADCAST,
+    )
+
+
+def carry_out(spark: SparkSession, checks: Sequence[Check]) -> None:
+    """Look at all tables; CheckError names what is wrong."""
+    suspects = reduce(DataFrame.unionAll, [_suspects(spark, check) for check in checks])
+    said: dict[tuple[str, str], list[str]] = {}
+    for found in suspects.collect():
+        table, kind, row, count = cast("tuple[str, str, str, int]", tuple(found))
+        said.setdefault((table, kind), []).append(f"{row} {count} times" if kind == "repeated" else row)
+    if said:
+        first = min(said)
+        told = "; ".join(f"table {table!r}: {_SAID[kind]}: {', '.join(rows)}" for (table, kind), rows in said.items())
+        raise CheckError(told, hint=f"nothing was committed; {_HINTS[first[1]]}, then run again")
+
+
+_SAID = {
+    "absent": "a row that is not there is taken away",
+    "null": "a key is NULL",
+    "repeated": "a key is not one, as it is there more than once",
+}
+_HINTS = {
+    "absent": "correct the change log: a row is logged when it comes, and taken away with the values that it has",
+    "null": "correct the new rows, or give the table no `key`",
+    "repeated": "correct the new rows, or give the table no `key`",
+}
+
+
+def _suspects(spark: SparkSession, check: Check) -> DataFrame:
+    """Some of what is wrong in a table: the table, the kind of mistake, the key or row as JSON, and how often it is there."""
+    rows = _weighted(read(spark, check.rows, check.table)).select(*_named(check.columns), WEIGHT)
+    if check.arrived is not None:
+        rows = _touched(rows, _weighted(read(spark, check.arrived, check.table)), check)
+    if check.taken:
+        rows = rows.groupBy(*_named(check.columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
+    least = F.min(WEIGHT) if check.taken else F.lit(0)
+    shown = check.key or check.columns
+    counts = rows.groupBy(*_named(shown)).agg(F.sum(WEIGHT).alias(_COUNT), least.alias(_LEAST))
+    absent, empty, repeated = F.col(_LEAST) < 0, _any_null(check.key), F.lit(bool(check.key)) & (F.col(_COUNT) > 1)
+    kind = F.when(absent, "absent").when(empty, "null").otherwise("repeated")
+    row = F.to_json(F.struct(*_named(shown)), {"ignoreNullFields": "false"})
+    wrong = counts.where(absent | empty | repeated).limit(EXAMPLES)
+    return wrong.select(F.lit(check.table), kind, row, F.col(_COUNT))
+
+
+def _touched(rows: DataFrame, arrived: DataFrame, check: Check) -> DataFrame:
+    """The rows that share their key with a new one, or equal one that was taken away."""
+    by = check.key or check.columns
+    if not check.key:
+        arrived = arrived.where(f"{WEIGHT} < 0")
+    elif not check.taken:
+        arrived = arrived.where(f"{WEIGHT} > 0")
+    new = arrived.select(*(F.col(quoted(c)).alias(f"__new_{i}") for i, c in enumerate(by)))
+    same = [F.col(quoted(c)).eqNullSafe(F.col(f"__new_{i}")) for i, c in enumerate(by)]
+    return rows.join(F.broadcast(new) if check.small else new, reduce(Column.__and__, same), "left_semi")
+
+
+def _weighted(rows: DataFrame) -> DataFrame:
+    return rows if WEIGHT in rows.columns else rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
+
+
+def _named(columns: Sequence[str]) -> list[Column]:
+    return [F.col(quoted(c)) for c in columns]
+
+
+def _any_null(columns: Sequence[str]) -> Column:
+    return reduce(Column.__or__, [F.col(quoted(c)).isNull() for c in columns], F.lit(False))
