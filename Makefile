@@ -8,7 +8,7 @@ UV_VERSION = $(shell sed -n "s/^uv==\([^ ]*\).*/\1/p" requirements.lock)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo test-tpcds test-kill bench-planning lock
+.PHONY: help test lint types unit demo test-tpcds test-kill bench-planning lock test-tpcds-spark bench-refresh
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,6 +33,12 @@ test-tpcds: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resumable (
 
 test-kill: $(READY) ## Kill a run at every one of its fault points, and go on after each (long)
 	$(BIN)/python -m tests.spark.kill_all $(ARGS)
+
+test-tpcds-spark: $(READY) ## Run the TPC-DS queries through whole runs on Spark; resumable (ARGS="--queries q1,q2 --sf 0.01")
+	$(BIN)/python -m tests.spark.tpcds_spark $(ARGS)
+
+bench-refresh: $(READY) ## Measure refreshing against recomputing on Spark (ARGS="--sf 1 --queries star,q40")
+	$(BIN)/python -m bench refresh $(ARGS)
 
 bench-planning: $(READY) ## Measure how long planning takes, query by query
 	$(BIN)/python -m bench planning $(ARGS)

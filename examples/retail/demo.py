@@ -31,8 +31,6 @@ HERE = Path(__file__).resolve().parent
 SETTINGS = {
     # A session of a minute is over before Java's second compiler pays.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    # Local reads of several ranges at once escape Spark's count of the bytes it reads.
-    "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
 REHEARSAL = "a rehearsal of the whole day, which warms Spark up and is not billed"
 SHOWN = 6

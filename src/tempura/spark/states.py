@@ -45,7 +45,12 @@ class Written:
 
 def buckets(spark: SparkSession, bytes: float) -> int:
     """The number of buckets for all states of a workspace of which the largest has about so many bytes: a power of two."""
-    wanted = max(parallelism(spark), math.ceil(bytes / FILE_BYTES))
+    cores = parallelism(spark)
+    wanted = max(cores, math.ceil(bytes / FILE_BYTES))
+    shuffled = int(spark.conf.get("spark.sql.shuffle.partitions", None) or 0)
+    if wanted <= shuffled <= 4 * cores:
+        # Rows that an aggregate or join has just shuffled by the key lie right already, and are not shuffled again.
+        wanted = shuffled
     return min(1 << (wanted - 1).bit_length(), MOST_BUCKETS)
 
 
