@@ -48,8 +48,9 @@ class Knowledge:
             found = self._change(own.tvr, *own.interval, above)
         for member, _ in () if found is not None else self.space.members(group):
             if member.op is Read:
-                assert own.tvr is not None and own.interval is not None
-                found = self._base(own.tvr, *own.interval)
+                assert own.interval is not None
+                # Not by the TVR: with nothing to join yet, an outer join is the same group as the table that it preserves.
+                found = self._base(str(member.payload[0]).partition("@")[0], *own.interval)
                 break
             inputs = [self._derive(i, above) for i in member.inputs]
             known = [i for i in inputs if i is not None]
@@ -95,7 +96,7 @@ class Knowledge:
         found: Stats | None = None
         member = next(iter(record.definitions))
         if member.op is Scan:
-            found = self._base(record.id, start, end)
+            found = self._base(member.payload[0], start, end)
         elif start >= 0:
             found = self._change(record.id, start, end, above)
         else:
@@ -108,10 +109,9 @@ class Knowledge:
             self._unneeded[key] = found
         return found
 
-    def _base(self, tvr: int, start: int, end: int) -> Stats:
+    def _base(self, name: str, start: int, end: int) -> Stats:
         space = self.space
-        scan = next(m for m in space.memo.tvr(tvr).definitions if m.op is Scan)
-        table = space.catalog[scan.payload[0]]
+        table = space.catalog[name]
         if start < 0:
             return table_stats(table, space.timeline, space.ticks.point_of(end), space.catalog)
         return delta_stats(table, space.timeline, space.ticks.point_of(start), space.ticks.point_of(end), space.catalog)
