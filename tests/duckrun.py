@@ -268,6 +268,9 @@ def _difference(
     mine, theirs = _columns(connection, tables[0]), _columns(connection, tables[1])
     weighted = [step.weighted and step.kind == "state", any(name == WEIGHT for name, _ in theirs)]
     found = [[n for n, _ in columns if n != WEIGHT] for columns in (mine, theirs)]
+    if step.kind == "state" and sorted(found[0]) == sorted(found[1]):
+        # The order of a state's columns is that of the joins that made it; whoever reads it does so by name.
+        found[1] = found[0]
     named = named or [True] * len(found[1])
     if len(found[0]) != len(found[1]) or any(
         a.lower() != b.lower() for a, b, by_user in zip(*found, named, strict=True) if by_user

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from tempura.choose.derivation import Computed, Loaded, operators, work_of
 from tempura.choose.search import Alternative, Graph, LastRunAtMost, Objective, Weighted
@@ -57,14 +56,18 @@ def decide(graph: Graph, objective: Objective, budget: float | None, methods: Ru
         found = [(batch, recomputing), (plain, core), *zip(alone, parts, strict=True)]
     best = choice
     for other, part in found:
-        if _honours(objective, other) and min(other, best, key=_total) is not best:
+        if _honours(objective, other) and _cheaper(other, best):
             best = _moved(other, part, graph)
     return _counted(best, [c for c in (choice, *(c for c, _ in found)) if c is not best])
 
 
-def _total(choice: Choice) -> Any:
-    """The total, of which all choices under one objective have the same kind."""
-    return choice.total
+def _cheaper(one: Choice, other: Choice) -> bool:
+    """Whether one total is lower at the first place where the two differ by more than rounding."""
+    totals = [c.total if isinstance(c.total, tuple) else (c.total,) for c in (one, other)]
+    for mine, theirs in zip(*totals, strict=True):
+        if not math.isclose(mine, theirs, rel_tol=1e-9):
+            return mine < theirs
+    return False
 
 
 def _honours(objective: Objective, choice: Choice) -> bool:

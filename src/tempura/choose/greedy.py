@@ -34,7 +34,7 @@ FEW = 3
 """Up to so many points the search has all its patience."""
 CLEANED = 2
 """How many plans, the cheapest, are cleaned up."""
-MOST = 100_000
+MOST = 160_000
 """When this many alternatives have been priced, no further place to start from is tried, and no further plan cleaned up."""
 EFFORT = 60_000
 """How many alternatives may be priced while adding states to one plan; the plan notes when that ended the search."""
