@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from tempura.errors import JobError, LockedError, SourceError, TempuraError, WorkspaceError
 from tempura.job import Job
-from tempura.spark import run as running
+from tempura.spark import point as running
 from tempura.spark.checks import CheckError, due
 from tempura.spark.run import run
 from tempura.spark.states import States

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tempura.job import Job
 from tempura.schema import WEIGHT
-from tempura.spark import run as running
+from tempura.spark import point as running
 from tempura.spark.run import run
 from tempura.workspace import Workspace
 from tests.spark.runjobs import GROSS, SHOP, arrive, interpreted, loaded, magnify, put, ran, shop, verify
