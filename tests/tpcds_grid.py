@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -306,7 +307,7 @@ def run_grid(
     if keep:
         done = {k: r for k, r in done.items() if not r["error"] or r["version"] == version}
     todo = [c for c in cells if c.key not in done]
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     if todo and not report:
         tpcds.generate(sf)
         _run(todo, path, version, done, sf, points, limit, jobs, console)

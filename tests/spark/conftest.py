@@ -18,6 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: needs a Spark session")
 
 
+@pytest.hookimpl(tryfirst=True)  # Before tests are dealt out by group.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -88,7 +89,11 @@ def main(
 ) -> None:
     """Run the queries on Spark, or go on with it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path, version, console = FOLDER / f"spark-sf{sf:g}-{policy}.jsonl", code_version(), Console()
+    path, version, console = (
+        FOLDER / f"spark-sf{sf:g}-{policy}.jsonl",
+        code_version(),
+        Console(width=None if sys.stdout.isatty() else 140),
+    )
     done = {key: record for key, record in earlier(path, version).items() if not record["problems"]}
     cells = [(q, p) for p in patterns.split(",") for q in query_numbers(queries)]
     todo: Sequence[tuple[int, str]] = [c for c in cells if f"q{c[0]} {c[1]}" not in done]
