@@ -23,7 +23,7 @@ types: $(READY)
 	$(BIN)/pyright
 
 unit: $(READY)
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 2 --maxschedchunk 1 $(ARGS)
 
 demo: $(READY) ## Make a retailer's day of sales and returns, plan it, run it on Spark and compare with recomputing (about a minute)
 	$(BIN)/python -m examples.retail.demo

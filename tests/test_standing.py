@@ -74,3 +74,20 @@ def test_a_state_of_another_view_is_of_no_use() -> None:
     plan = tempura.plan(job, standing=Standing(1, (stranger,)), baselines=False)
     assert plan.cost.total == tempura.plan(job, standing=Standing(1), baselines=False).cost.total
     assert not loaded(plan, {"stranger"})
+
+
+@pytest.mark.parametrize("policy", ["auto", "incremental"])
+@pytest.mark.parametrize("join", ["LEFT", "RIGHT", "FULL"])
+def test_a_table_that_is_empty_at_first(join: str, policy: str) -> None:
+    """With nothing to join yet, an outer join is the same group as the table that it preserves."""
+    job = tempura.Job.parse(
+        f"""
+        query: SELECT category, sum(cost) AS cost FROM sales {join} JOIN returns ON o_id = r_id GROUP BY category
+        tables:
+          sales: {{columns: {{o_id: bigint, category: string}}, key: [o_id], arrives: {{t1: 1000000, t2: 10000}}}}
+          returns: {{columns: {{r_id: bigint, cost: bigint}}, arrives: {{t1: 0, t2: 1000}}}}
+        timeline: [{{at: t1, deliver: true}}, {{at: t2, deliver: true}}]
+        policy: {policy}
+        """
+    )
+    assert [run.point for run in tempura.plan(job, baselines=False).runs] == ["t1", "t2"]

@@ -16,6 +16,7 @@ from tempura.errors import JobError, SourceError
 from tempura.job import Job
 from tempura.sources import Reading, Source, Version
 from tempura.sources.arrow import pa, pq
+from tempura.sources.expected import without_key
 from tempura.standing import Kept, Standing
 from tempura.timeline import Timeline
 from tempura.workspace import RunFile, StateEntry, Workspace, layout
@@ -238,7 +239,7 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         arrives[name] = change.inserted if i else max(change.inserted - change.deleted, 0.0)
         held = max(held + change.inserted - change.deleted, 0.0)
     names = {p.name for p in timeline.points}
-    statistics = {c: _without_key(s, c in table.key) for c, s in known.columns.items()}
+    statistics = {c: without_key(s, c in table.key) for c, s in known.columns.items()}
     return replace(
         table,
         arrives={n: rows for n, rows in arrives.items() if n in names},
@@ -253,11 +254,7 @@ def _columns(table: Table) -> set[str]:
 
 def _usable(table: Table) -> dict[str, ColumnStatistics]:
     """What was declared, but for the number of distinct keys: that is the number of rows."""
-    return {c: _without_key(s, c in table.key) for c, s in table.statistics.items()}
-
-
-def _without_key(known: ColumnStatistics, in_key: bool) -> ColumnStatistics:
-    return replace(known, distinct=None, null_share=0.0) if in_key else known
+    return {c: without_key(s, c in table.key) for c, s in table.statistics.items()}
 
 
 def summary(job: Job) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the tests on Spark share: one local session with few partitions."""
+"""What the tests on Spark share: in each process one local session with few partitions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: needs a Spark session")
 
 
-@pytest.hookimpl(tryfirst=True)  # Before tests are dealt out by group.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            # All of them in one process where tests are dealt out by group, for a session takes ten seconds to start; but for those that need none here.
-            if item.get_closest_marker("xdist_group") is None:
-                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
-import pytest
 
 from tempura.spark.java import java_environment
 
-pytestmark = pytest.mark.xdist_group("elsewhere")
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
 LIMIT = 240

@@ -1,8 +1,10 @@
 """Deciding between methods: the plan with all of them should not be dearer than with any one, nor than recomputing.
 
 The search shares greedily, and greed stops where no single step pays: with nothing kept, recomputing looks best, and no one state alone makes it otherwise.
-So the search goes from small graphs to large ones: first what recomputing alone would share, then what all methods build on, and at last
-everything; each starts from what was found before, and from what the dynamic program would keep if recomputing were to be avoided. Effort is bounded by counts, so this is how the search is led, not a proof; `tests/test_never_dearer.py` watches it.
+So the search goes from small graphs to large ones: first what recomputing alone would share, then what all methods build on, then each method where its
+graph is moderate, and at last everything; each starts from what was found before, and from what the dynamic program would keep if recomputing were to be
+avoided. What was found on a part is itself a choice on the whole. In large graphs this is how the search is led, not a proof;
+`tests/test_never_dearer.py` watches it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ MODERATE = 1500
 
 
 def decide(graph: Graph, objective: Objective, budget: float | None, methods: RuleSet, *, forced: bool) -> Choice:
-    """The best choice on the graph, starting from what its parts would keep: recomputing, and what all methods build on."""
+    """The best choice on the graph, starting from what its parts would keep: recomputing, what all methods build on, and each method."""
     if not methods.rules:
         return choose(graph, objective, budget)
     if forced:

@@ -40,7 +40,7 @@ def expected(table: Table, source: Source, timeline: Timeline) -> Table:
     rows = known.rows or (0 if source.static else UNSEEN)
     growth = {} if source.static else dict.fromkeys(later, rows * GROWTH)
     statistics = {
-        c: _without_key(s, c in table.key) for c, s in known.columns.items() if c in {n.name for n in table.columns}
+        c: without_key(s, c in table.key) for c, s in known.columns.items() if c in {n.name for n in table.columns}
     }
     return replace(table, arrives={first: rows, **growth}, statistics={**statistics, **table.statistics})
 
@@ -53,6 +53,6 @@ def _sketch(source: Source) -> TableStatistics:
         return TableStatistics(0, 0)
 
 
-def _without_key(known: ColumnStatistics, in_key: bool) -> ColumnStatistics:
+def without_key(known: ColumnStatistics, in_key: bool) -> ColumnStatistics:
     """A key is known to be distinct and never NULL; a sample can only contradict that."""
     return replace(known, distinct=None, null_share=0.0) if in_key else known
