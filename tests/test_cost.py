@@ -105,7 +105,7 @@ def test_leaves_cost_what_they_read():
     scan = Scan("sales", (), ())
     read = Read("s", (), False, NO_KEYS)
     assert SPARK.work(scan, [], stats, Shape()) == SPARK.scan(stats) > 0
-    assert SPARK.work(read, [], stats, Shape()) == SPARK.load(stats) > 0
+    assert SPARK.work(read, [], stats, Shape()) == SPARK.load(stats, False) > 0
     assert cost(SPARK, Empty((Column("x", "int"),))) == 0
     assert cost(SPARK, Values((Column("x", "int"),), ((parse("1"),),))) > 0
 
@@ -140,10 +140,11 @@ def test_more_rows_on_either_side_never_cost_less(a: float, b: float, other: flo
 @given(st.floats(0, 1e10), st.floats(0, 1e10))
 def test_moving_and_keeping_more_never_costs_less(a: float, b: float):
     few, many = (sales(n) for n in sorted((a, b)))
-    for price in (SPARK.scan, SPARK.load, SPARK.exchange, SPARK.broadcast):
+    for price in (SPARK.scan, SPARK.exchange, SPARK.broadcast):
         assert 0 < price(few) <= price(many) * (1 + 1e-9) < math.inf
     for partitioned in (True, False):
-        assert 0 < SPARK.save(few, partitioned) <= SPARK.save(many, partitioned) * (1 + 1e-9)
+        for price in (SPARK.save, SPARK.load):
+            assert 0 < price(few, partitioned) <= price(many, partitioned) * (1 + 1e-9)
 
 
 def test_fixed_costs_decide_small_steps():
@@ -151,6 +152,7 @@ def test_fixed_costs_decide_small_steps():
     assert SPARK.job() == 0.3
     assert DEFAULT.shuffle <= SPARK.exchange(tiny) < DEFAULT.shuffle * 1.01
     assert SPARK.save(tiny, True) > SPARK.save(tiny, False)
+    assert SPARK.load(tiny, True) > SPARK.load(tiny, False), "a bucket is a file"
     assert SPARK.job() > 100 * cost(SPARK, Aggregate(0, ("category",), SUM), tiny)
 
 
@@ -259,7 +261,7 @@ def test_the_unit_model_charges_nothing_else(op: Op):
 
 def test_in_the_unit_model_moving_and_keeping_is_free():
     stats = sales(1e6)
-    assert UNIT.save(stats, True) == UNIT.load(stats) == UNIT.job() == 0
+    assert UNIT.save(stats, True) == UNIT.load(stats, False) == UNIT.job() == 0
     assert UNIT.scan(stats) == 1e6  # a base tuple arrives where it is read
     assert UNIT.exchange(stats) == UNIT.broadcast(stats) == 0
     assert not UNIT.may_broadcast(InnerJoin(0, 1, ON), "right", stats)

@@ -53,8 +53,8 @@ class Perturbed(SparkCost):
     def save(self, stats: Stats, partitioned: bool) -> float:
         return super().save(stats, partitioned) * self._factor("save")
 
-    def load(self, stats: Stats) -> float:
-        return super().load(stats) * self._factor("load")
+    def load(self, stats: Stats, partitioned: bool) -> float:
+        return super().load(stats, partitioned) * self._factor("load")
 
 
 @dataclass(frozen=True)

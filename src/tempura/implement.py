@@ -116,7 +116,7 @@ class Implementation:
             save.append(
                 self.cost.save(stats, place is not None) + self.cost.job() if self._may_keep(group, place) else math.inf
             )
-            load.append(self.cost.load(stats) + EPSILON)
+            load.append(self.cost.load(stats, place is not None) + EPSILON)
             size.append(stats.bytes)
         return Graph(
             alternatives=self.alternatives,

@@ -109,7 +109,7 @@ class CostModel(Protocol):
         """Writing a state or a result."""
         ...
 
-    def load(self, stats: Stats) -> float:
+    def load(self, stats: Stats, partitioned: bool) -> float:
         """Reading a state."""
         ...
 
@@ -181,11 +181,11 @@ class SparkCost:
 
     def save(self, stats: Stats, partitioned: bool) -> float:
         p = self.profile
-        files = float(p.buckets) if partitioned else _files(p, stats)
+        files = _files(p, stats, partitioned)
         return self.total(CostVector(stats.rows * p.save_row, stats.bytes * p.save_byte, fixed=files * p.file))
 
-    def load(self, stats: Stats) -> float:
-        return self.total(_load(self.profile, stats))
+    def load(self, stats: Stats, partitioned: bool) -> float:
+        return self.total(_load(self.profile, stats, partitioned))
 
     def job(self) -> float:
         return self.profile.job
@@ -227,7 +227,7 @@ class UnitCost:
     def save(self, stats: Stats, partitioned: bool) -> float:
         return 0.0
 
-    def load(self, stats: Stats) -> float:
+    def load(self, stats: Stats, partitioned: bool) -> float:
         return 0.0
 
     def job(self) -> float:
@@ -247,16 +247,17 @@ def partial_rows(op: Op, inputs: Sequence[Stats], output: Stats, profile: Profil
 # The work of each operator.
 
 
-def _files(p: Profile, stats: Stats) -> float:
-    return max(1.0, min(float(p.cores), stats.bytes / p.split_bytes), stats.bytes / p.split_bytes)
+def _files(p: Profile, stats: Stats, partitioned: bool = False) -> float:
+    return max(float(p.buckets) if partitioned else 1.0, stats.bytes / p.split_bytes)
 
 
 def _scan(p: Profile, stats: Stats) -> CostVector:
     return CostVector(stats.rows * p.scan_row, stats.bytes * p.scan_byte, fixed=_files(p, stats) * p.file)
 
 
-def _load(p: Profile, stats: Stats) -> CostVector:
-    return CostVector(stats.rows * p.load_row, stats.bytes * p.load_byte, fixed=_files(p, stats) * p.file)
+def _load(p: Profile, stats: Stats, partitioned: bool = False) -> CostVector:
+    files = _files(p, stats, partitioned)
+    return CostVector(stats.rows * p.load_row, stats.bytes * p.load_byte, fixed=files * p.file)
 
 
 def _work_scan(p: Profile, op: Scan, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:

@@ -22,6 +22,7 @@ from tempura.job import Job
 from tempura.optimizer import plan
 from tempura.plans import Step
 from tempura.schema import WEIGHT
+from tempura.spark.bases import Gathered, gather
 from tempura.spark.checks import carry_out, checked, due
 from tempura.spark.execute import run_steps
 from tempura.spark.measure import Meter
@@ -32,6 +33,7 @@ from tempura.spark.session import session
 from tempura.spark.states import States, buckets
 from tempura.spark.steps import StepError, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
+from tempura.workspace.change import write_change
 from tempura.workspace.runfile import Columns, now
 
 Told = Callable[[str], None]
@@ -215,7 +217,8 @@ class PointRun:
         )
         fault(f"before {step.name}")
         with self._meter.span() as span, explained(step.name, "`tempura plan --sql` shows its SQL"):
-            rows = frame(self._spark, step, {name: self._frame(step, name) for name in step.reads})
+            gathered = gather(step, self.entries)
+            rows = frame(self._spark, gathered.step, {n: self._frame(gathered, n) for n in gathered.step.reads})
             written = self._states.write(
                 rows,
                 self.workspace.storage.uri(where),
@@ -262,7 +265,6 @@ class PointRun:
 
     def _delta(self, query: str, where: str, columns: Columns) -> str | None:
         """Write how the result differs from its last delivery; the folder, or None if it is the first."""
-        assert self._spark is not None and self._states is not None
         before = self.delivered.get(query)
         if before is None or tuple(before.schema) != columns or any("map<" in kind for _, kind, _ in columns):
             return None
@@ -270,28 +272,33 @@ class PointRun:
             self.tell(f"what was delivered of {query} before is damaged, so that its change cannot be told")
             return None
         folder = self.attempt.folder_for_delta(query)
+        fault(f"before the delta of {query}")
+        if not write_change(self.workspace.storage, where, before.folder, columns, folder):
+            self._delta_by_job(query, where, before.folder, columns, folder)
+        fault(f"after the delta of {query}")
+        return folder
+
+    def _delta_by_job(self, query: str, where: str, before: str, columns: Columns, folder: str) -> None:
+        assert self._states is not None
         uri = self.workspace.storage.uri
-        new, old = (self._states.read([uri(f)], schema_of(columns)) for f in (where, before.folder))
+        new, old = (self._states.read([uri(f)], schema_of(columns)) for f in (where, before))
         weight = F.lit(1).cast("bigint")
         both = new.withColumn(WEIGHT, weight).unionAll(old.withColumn(WEIGHT, -weight))
         names = [F.col(quoted(name)) for name, _, _ in columns]
         difference = both.groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
-        fault(f"before the delta of {query}")
         with explained(f"the delta of {query}"):
             self._states.write(difference, uri(folder))
-        fault(f"after the delta of {query}")
-        return folder
 
-    def _frame(self, step: Step, name: str) -> DataFrame:
+    def _frame(self, gathered: Gathered, name: str) -> DataFrame:
         """What a name in a step's SQL stands for."""
         assert self._spark is not None and self._states is not None
-        entry = self.entries.get(name)
+        entry = gathered.entries.get(name) or self.entries.get(name)
         if entry is not None:
             folders = [self.workspace.storage.uri(f) for f in entry.folders]
             return self._states.read(folders, schema_of(entry.schema), partition=entry.partition, buckets=entry.buckets)
         reading = self._readings[name]
         rows = read(self._spark, reading, name)
-        weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in step.tree.walk())
+        weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in gathered.step.tree.walk())
         if weighted and not reading.weighted:
             return rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
         return rows

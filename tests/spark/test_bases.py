@@ -1,0 +1,140 @@
+"""A snapshot kept as a base and its deltas: planned so where that is cheaper than merging, and read without an exchange."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tempura import IncrementalPlan, Job, plan
+from tempura.algebra import Filter, InnerJoin, Op, Plus, Read
+from tempura.estimate import Profile, SparkCost
+from tempura.expr import parse
+from tempura.plans import Step
+from tempura.schema import NO_KEYS, WEIGHT, Column
+from tempura.spark.bases import gather
+from tempura.spark.states import States
+from tempura.spark.steps import frame
+from tempura.workspace import StateEntry
+from tests.spark.test_states import BUCKETS, exchanges, no_broadcast, rows
+
+__all__ = ["no_broadcast"]
+POINTS = ("t1", "t2", "t3", "t4")
+JOB = """
+name: parts
+query: select o.customer, sum(l.price * l.quantity) s from orders o join lines l on o.id = l.order where l.price > 10 and o.customer > 5 group by o.customer
+tables:
+  orders: {{columns: {{id: bigint, customer: bigint, day: date}}, arrives: {{t1: 10000000, t2: 2000000, t3: 2000000, t4: 2000000}}}}
+  lines: {{columns: {{order: bigint, quantity: int, price: double}}, arrives: {{t1: 40000000, t2: 8000000, t3: 8000000, t4: 8000000}}}}
+timeline: [{timeline}]
+"""
+
+
+def planned(file: float) -> IncrementalPlan:
+    """The plan where creating or opening a file takes so long."""
+    timeline = ", ".join(f"{{at: {p}, deliver: true}}" for p in POINTS)
+    return plan(Job.parse(JOB.format(timeline=timeline)), cost=SparkCost(Profile(file=file)))
+
+
+def sums(found: IncrementalPlan) -> set[tuple[str, ...]]:
+    """The sums of states that steps read."""
+    written = {s.name for s in found.states}
+    return {
+        tuple(i.show() for i in op.inputs)
+        for run in found.runs
+        for step in run.steps
+        for op in step.tree.walk()
+        if isinstance(op, Plus) and all(isinstance(i, Read) and i.name in written for i in op.inputs)
+    }
+
+
+def test_deltas_are_kept_beside_their_base_until_reading_them_is_dearer_than_merging():
+    apart, merged = planned(file=0.004), planned(file=1.0)
+    assert any(len(parts) > 1 for parts in sums(apart))
+    assert not sums(merged)
+    kept = {s.name: s for s in apart.states}
+    for parts in sums(apart):
+        assert len({kept[p[5:-1]].partition for p in parts}) == 1, "parts lie alike"
+
+
+COLUMNS = (Column("k", "bigint"), Column("v", "bigint"))
+
+
+class Parts:
+    """A base, a delta without and one with weights, and something to join them with."""
+
+    def __init__(self, spark: SparkSession, states: States, folder: Path):
+        self.spark, self.states = spark, states
+        self.entries: dict[str, StateEntry] = {}
+        for name, text in {
+            "base": "SELECT IF(id % 10 = 0, NULL, id % 100) AS k, id AS v FROM range(1000)",
+            "more": "SELECT id % 100 AS k, id AS v FROM range(50)",
+            "less": f"SELECT id % 100 AS k, id AS v, IF(id < 20, -1L, 2L) AS {WEIGHT} FROM range(11, 40)",
+            "other": "SELECT id % 100 AS k2, id AS w FROM range(500)",
+        }.items():
+            by = "k2" if name == "other" else "k"
+            written = states.write(spark.sql(text), str(folder / name), partition=[by], buckets=BUCKETS)
+            self.entries[name] = StateEntry(
+                name=name, view=name, fingerprint=name, folders=(str(folder / name),), schema=tuple(tuple(c) for c in written.columns),
+                weighted=name == "less", written_run=1, written_at_point="t1", partition=(by,), buckets=BUCKETS,
+            )  # fmt: skip
+
+    def reads(self, *names: str) -> list[Read]:
+        return [Read(n, COLUMNS, self.entries[n].weighted, NO_KEYS) for n in names]
+
+    def frame(self, step: Step, entries: dict[str, StateEntry]) -> Any:
+        names = {name: self._read(entries[name]) for name in step.reads}
+        return frame(self.spark, step, names)
+
+    def _read(self, entry: StateEntry) -> Any:
+        columns = tuple(Column(*c) for c in entry.schema)
+        return self.states.read(entry.folders, columns, partition=entry.partition, buckets=entry.buckets)
+
+
+@pytest.fixture
+def parts(spark: SparkSession, states: States, tmp_path: Path, no_broadcast: None) -> Parts:
+    return Parts(spark, states, tmp_path)
+
+
+def joined(parts: Parts, *names: str) -> Step:
+    """The sum of states, joined with another one by the key that both are distributed by."""
+    first, *rest = parts.reads(*names)
+    total: Op = first
+    for part in rest:
+        total = Plus((total, part))
+    other = Read("other", (Column("k2", "bigint"), Column("w", "bigint")), False, NO_KEYS)
+    tree = InnerJoin(Filter(total, parse("v > 5")), other, parse("k = k2"))
+    weighted = any(parts.entries[n].weighted for n in names)
+    return Step("joined", "state", "joined", tree, weighted, tree)
+
+
+@pytest.mark.parametrize("names", [("base", "more"), ("base", "less"), ("base", "more", "less")])
+def test_base_and_deltas_are_read_as_one(parts: Parts, names: tuple[str, ...]):
+    step = joined(parts, *names)
+    found = gather(step, parts.entries)
+    assert found.step.reads == ("+".join(names), "other")
+    as_one = parts.frame(found.step, {**parts.entries, **found.entries})
+    apart = parts.frame(step, parts.entries)
+    assert (exchanges(as_one), exchanges(apart) > 0) == (0, True)
+    assert rows(as_one) == rows(apart) != []
+
+
+def test_what_does_not_lie_alike_is_added_up_as_it_is(parts: Parts):
+    entries = parts.entries | {"more": parts.entries["base"]}
+    step = joined(parts, "base", "more")
+    base = Read("base", COLUMNS, False, NO_KEYS)
+    for name, entry in {"tables": {}, "another key": entries | {"more": parts.entries["other"]}}.items():
+        assert gather(step, entry).step is step, name
+    single = Step("s", "state", "s", Filter(base, parse("v > 5")), False, base)
+    assert gather(single, entries).step is single
+
+
+def test_hints_stay_with_their_joins(parts: Parts):
+    tree = joined(parts, "base", "more").tree
+    step = Step("s", "state", "s", tree, False, tree, broadcasts=((len(list(tree.walk())) - 1, "right"),))
+    found = gather(step, parts.entries).step
+    ((place, side),) = found.broadcasts
+    assert side == "right" and isinstance(list(found.tree.walk())[place], InnerJoin)
+    assert "BROADCAST" in found.sql
