@@ -8,10 +8,10 @@ UV_VERSION = $(shell sed -n "s/^uv==\([^ ]*\).*/\1/p" requirements.lock)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo test-tpcds test-kill bench-planning lock test-tpcds-spark bench-refresh
+.PHONY: help test lint types unit demo test-tpcds test-tpcds-duckdb test-kill bench-planning lock test-tpcds-spark bench-refresh
 
 help: ## Show what can be made
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 test: lint types unit ## Lint, check types and run the tests (a few minutes on two cores)
 
@@ -28,7 +28,9 @@ unit: $(READY)
 demo: $(READY) ## Make a retailer's day of sales and returns, plan it, run it on Spark and compare with recomputing (about a minute)
 	$(BIN)/python -m examples.retail.demo
 
-test-tpcds: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resumable (ARGS="--queries q1,q2 --patterns delta-big")
+test-tpcds: test-tpcds-duckdb test-tpcds-spark ## Both of the following (long)
+
+test-tpcds-duckdb: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resumable (ARGS="--queries q1,q2 --patterns delta-big")
 	$(BIN)/python -m tests.tpcds_grid $(ARGS)
 
 test-kill: $(READY) ## Kill a run at every one of its fault points, and go on after each (long)

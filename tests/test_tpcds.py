@@ -1,6 +1,6 @@
 """A representative part of the TPC-DS grid: plans with all methods and with each alone, executed on DuckDB run by run.
 
-`make test-tpcds` runs all of it. Plans are made with the statistics of scale factor 1000, so that they are incremental, and executed on the data of
+`make test-tpcds-duckdb` runs all of it. Plans are made with the statistics of scale factor 1000, so that they are incremental, and executed on the data of
 scale factor 0.01; every result equals the batch query and every state its own definition.
 """
 

@@ -15,7 +15,6 @@ from tempura.catalog import Catalog, ColumnStatistics, Table
 from tempura.errors import JobError, SourceError
 from tempura.job import Job
 from tempura.sources import Reading, Source, Version
-from tempura.sources.arrow import pa, pq
 from tempura.sources.expected import without_key
 from tempura.standing import Kept, Standing
 from tempura.timeline import Timeline
@@ -174,21 +173,6 @@ def lay(
     entries, notes = _whole(workspace, past[-1].states if past else {}, unreadable)
     standing = Standing(at, tuple(_kept(entry) for entry in entries.values()))
     return Course(course_job, at, all_pins, standing, entries, notes)
-
-
-def unreadable(workspace: Workspace, states: Iterable[StateEntry]) -> dict[str, str]:
-    """The states of which a file has other bytes than were written, which takes reading them; and what is wrong with each."""
-    found: dict[str, str] = {}
-    for entry in states:
-        for folder in entry.folders:
-            for name in entry.checksum.get(folder, {}):
-                path = f"{folder}/{name}"
-                try:
-                    content = pa.BufferReader(workspace.storage.read(path) or b"")
-                    pq.ParquetFile(content, page_checksum_verification=True).read()
-                except (OSError, ValueError, pa.ArrowException) as error:
-                    found.setdefault(entry.name, f"{path} cannot be read: {str(error).splitlines()[0]}")
-    return found
 
 
 def _whole(

@@ -295,7 +295,7 @@ def test_policies(spark: SparkSession, tmp_path: Path, policy: str):
     arrive(tmp_path, 1, 8, ["o1-0"])
     job = shop(tmp_path, policy=policy, timeline="{at: t1, price: 0.1}, {at: t2, deliver: true}")
     dry = run(job, "t1", dry_run=True)
-    assert dry.status == "dry" and dry.plan and not Path(job.workspace, "runs").exists()
+    assert dry.status == "dry" and dry.plan and not Path(job.workspace).exists()
     first = ran(spark, job)
     assert [s.name for s in first.steps] == [s.name for s in dry.plan.runs[0].steps]
     arrive(tmp_path, 2, 8, ["o1-1"])

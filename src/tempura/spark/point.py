@@ -34,6 +34,7 @@ from tempura.spark.states import States, buckets
 from tempura.spark.steps import StepError, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
 from tempura.workspace.change import write_change
+from tempura.workspace.damage import unreadable
 from tempura.workspace.runfile import Columns, now
 
 Told = Callable[[str], None]
@@ -161,7 +162,7 @@ class PointRun:
         """The states that steps were to read and that have other bytes than were written."""
         wanted = {name for step in self.steps for name in step.reads}
         old = [e for e in self.course.entries.values() if e.name in wanted or e.folders[0].startswith("results/")]
-        return courses.unreadable(self.workspace, old)
+        return unreadable(self.workspace.storage, old)
 
     # Computing.
 

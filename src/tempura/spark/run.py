@@ -34,7 +34,7 @@ def run(
     Without a session a tuned local one is started, if there is anything to compute.
     """
     tell = told or _silent
-    workspace = Workspace.open(job.workspace, job.name)
+    workspace = Workspace.open(job.workspace, job.name, create=not dry_run)
     if dry_run:
         return _dry(job, workspace, at)
     with workspace.lock(f"tempura run {job.name}" + (f" --at {at}" if at else "")):

@@ -1,10 +1,12 @@
-"""What a run file names can be checked against what is there, by the names and sizes of files, without reading them."""
+"""What a run file names can be checked against what is there: by the names and sizes of files, which is quick, or by reading them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+from tempura.sources.arrow import pa, pq
 from tempura.workspace.runfile import ResultEntry, StateEntry
 from tempura.workspace.storage import Storage, join, passed_over
 
@@ -22,6 +24,21 @@ def checked(storage: Storage, entry: Entry) -> Entry:
 def damage(storage: Storage, entry: StateEntry | ResultEntry) -> tuple[str, ...]:
     """What is missing, of another size, or foreign in the folders of an entry; empty if all is well."""
     return tuple(said for folder in entry.folders for said in _differences(storage, folder, entry))
+
+
+def unreadable(storage: Storage, states: Iterable[StateEntry]) -> dict[str, str]:
+    """The states of which a file has other bytes than were written, by name, and what is wrong with each."""
+    found: dict[str, str] = {}
+    for entry in states:
+        for folder in entry.folders:
+            for name in entry.checksum.get(folder, {}):
+                path = join(folder, name)
+                try:
+                    content = pa.BufferReader(storage.read(path) or b"")
+                    pq.ParquetFile(content, page_checksum_verification=True).read()
+                except (OSError, ValueError, pa.ArrowException) as error:
+                    found.setdefault(entry.name, f"{path} cannot be read: {str(error).splitlines()[0]}")
+    return found
 
 
 def _differences(storage: Storage, folder: str, entry: StateEntry | ResultEntry) -> list[str]:

@@ -33,12 +33,14 @@ class Workspace:
         self._lock: Lock | None = None
 
     @classmethod
-    def open(cls, place: str | Path | Storage, job: str) -> Workspace:
-        """The workspace of a job at a local folder or a URI, made if there is none, and mended if a run was killed while publishing."""
+    def open(cls, place: str | Path | Storage, job: str, *, create: bool = True) -> Workspace:
+        """The workspace of a job at a local folder or a URI, mended if a run was killed while publishing; where there is none, a new one, or (`create`) the thought of one."""
         storage = place if isinstance(place, Storage) else Storage.at(place)
-        content = storage.read(layout.WORKSPACE) or _create(storage, job)
-        _check_identity(storage, content, job)
+        content = storage.read(layout.WORKSPACE)
         workspace = cls(storage, job)
+        if content is None and not create:
+            return workspace
+        _check_identity(storage, content or _create(storage, job), job)
         workspace._mend()
         return workspace
 
