@@ -9,8 +9,10 @@ import pytest
 
 from tempura.catalog import Catalog, Table
 from tempura.errors import JobError, JobProblems
+from tempura.estimate.profile import DEFAULT, Profile
 from tempura.job import Job, Objective, parse_methods
 from tempura.job.shapes import METHODS
+from tempura.optimizer import plan
 from tempura.schema import Column
 from tempura.timeline import MAIN, Point, Timeline
 
@@ -258,3 +260,57 @@ def test_what_is_no_job_at_all(text: str, message: str):
 def test_missing_file():
     with pytest.raises(JobError, match="cannot read the job file"):
         Job.load("nowhere/job.yaml")
+
+
+# The profile of the cluster.
+
+
+def test_a_job_names_the_profile_of_its_cluster(tmp_path: Path):
+    (tmp_path / "profile.json").write_text('{"measured": {"date": "2026-11-15"}, "job": 2.5}')
+    job = Job.parse(GOOD + "cluster: profile.json\n", tmp_path)
+    assert job.cluster == Profile(job=2.5)
+    assert Job.parse(GOOD).cluster == DEFAULT
+    assert dataclasses.replace(job, policy="full").cluster == job.cluster
+
+
+def test_the_profile_in_python(tmp_path: Path):
+    (tmp_path / "profile.json").write_text('{"job": 2.5}')
+    given = {"query": "SELECT a FROM t", "tables": {"t": {"columns": {"a": "int"}, "static": 5}}}
+    for cluster in (Profile(job=2.5), "profile.json", Path("profile.json"), tmp_path / "profile.json"):
+        job = Job(**given, timeline=[{"at": "t1", "deliver": True}], cluster=cluster, folder=tmp_path)  # type: ignore[arg-type]
+        assert job.cluster == Profile(job=2.5)
+
+
+def test_the_profile_decides_what_work_costs():
+    job = Job.parse(GOOD)
+    dear = dataclasses.replace(job, cluster=Profile(job=100.0))
+    assert plan(dear).cost.total > 100 > plan(job).cost.total
+    assert plan(dear, cost="unit").cost.total == plan(job, cost="unit").cost.total
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        (None, "the cost profile 'profile.json' is missing", "tempura calibrate --out profile.json"),
+        ('{"job":\n x}', "in 'profile.json': the cost profile is not JSON: Expecting value (its line 2)", ""),
+        ('{"jobs": 1}', "in 'profile.json': the cost profile has no coefficient 'jobs'", "coefficients are"),
+        ('{"job": -1}', "in 'profile.json': the cost profile's 'job' is -1", "zero or more"),
+        (b"\xff", "the cost profile 'profile.json' cannot be read as text", "tempura calibrate"),
+    ],
+)
+def test_a_wrong_profile_is_reported_where_it_is_named(
+    content: str | bytes | None, message: str, hint: str, tmp_path: Path
+):
+    if content is not None:
+        (tmp_path / "profile.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    text = GOOD + "cluster: profile.json\n"
+    found = only_problem(text, tmp_path)
+    assert (found.message, found.line) == (message, line_of(text, "cluster:"))
+    assert hint in found.hint
+
+
+def test_a_profile_is_named_by_a_text():
+    text = GOOD + "cluster: {job: 1}\n"
+    found = only_problem(text)
+    assert found.message == "`cluster` is {'job': 1}; expected a text"
+    assert found.line == line_of(text, "cluster:")

@@ -15,7 +15,7 @@ from tempura.choose.search import LastRunAtMost, LatestFirst, Objective, Weighte
 from tempura.choose.share import Choice
 from tempura.definitions import Definitions
 from tempura.errors import PlanError
-from tempura.estimate import CostModel, SparkCost, UnitCost
+from tempura.estimate import DEFAULT, CostModel, Profile, SparkCost, UnitCost
 from tempura.estimate.sizes import FinalSizes
 from tempura.explain.reasons import reasons, recomputed
 from tempura.explain.why import explain_view
@@ -99,13 +99,13 @@ def objective_of(job: Job) -> Objective:
             return LastRunAtMost(job.objective.limit or 0.0)
 
 
-def cost_model(name: str | CostModel) -> CostModel:
-    """A cost model by name."""
+def cost_model(name: str | CostModel, cluster: Profile = DEFAULT) -> CostModel:
+    """A cost model by name; Spark's by the profile of a cluster."""
     if not isinstance(name, str):
         return name
     if name not in ("spark", "unit"):
         raise PlanError(f"there is no cost model {name!r}", hint="choose spark or unit")
-    return SparkCost() if name == "spark" else UnitCost()
+    return SparkCost(cluster) if name == "spark" else UnitCost()
 
 
 def plan(
@@ -125,7 +125,7 @@ def plan(
     With a `standing` the plan is for the points that are left, and may read the states that are there.
     """
     chosen = _chosen(job, methods)
-    model = cost_model(cost)
+    model = cost_model(cost, job.cluster)
     with _no_collection():
         return _planned(job, chosen, model, settings, baselines, data, standing)
 

@@ -155,7 +155,8 @@ class SparkCost:
                 f"there is no cost for the operator {type(op).__name__}",
                 hint="for an operator of your own add a function to tempura.estimate.cost.WORK",
             )
-        return function(self.profile, op, inputs, output, shape)
+        found = function(self.profile, op, inputs, output, shape)
+        return found._replace(fixed=found.fixed + self.profile.operator)
 
     def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
         return self.total(self.vector(op, inputs, output, shape))
@@ -171,7 +172,7 @@ class SparkCost:
     def broadcast(self, stats: Stats) -> float:
         p = self.profile
         network = stats.bytes * p.broadcast_byte * p.executors
-        return self.total(CostVector(cpu=stats.rows * p.broadcast_row, network=network, fixed=p.shuffle / 2))
+        return self.total(CostVector(cpu=stats.rows * p.broadcast_row, network=network, fixed=p.broadcast))
 
     def may_broadcast(self, op: Op, side: Side, stats: Stats) -> bool:
         return side in _BROADCAST.get(type(op), ()) and stats.bytes <= self.profile.broadcast_limit

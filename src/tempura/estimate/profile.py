@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
@@ -13,41 +14,45 @@ from tempura.errors import JobError
 
 @dataclass(frozen=True)
 class Profile:
-    """The coefficients of a cluster: seconds of one core per row, per byte, and each time. Calibration replaces them."""
+    """The coefficients of a cluster: seconds of one core per row, per byte, and each time. `tempura calibrate` measures them."""
 
-    job: float = 0.3
+    job: float = 0.17
     """Starting a Spark job, warm."""
-    shuffle: float = 0.07
+    shuffle: float = 0.1
     """An exchange, whatever its size."""
-    file: float = 0.004
+    broadcast: float = 0.1
+    """A copy for every executor, whatever its size: Spark collects it by a job of its own."""
+    operator: float = 0.01
+    """An operator, however few its rows: planning it, generating its code, and compiling that."""
+    file: float = 0.044
     """Creating or opening a file."""
-    scan_byte: float = 1.25e-8
-    scan_row: float = 3e-7
-    load_byte: float = 1e-8
-    load_row: float = 1e-7
-    save_byte: float = 2e-8
-    save_row: float = 3e-7
-    exchange_byte: float = 1.5e-8
-    exchange_row: float = 2e-7
-    broadcast_byte: float = 3e-8
-    broadcast_row: float = 2e-7
-    memory_byte: float = 2e-10
+    scan_byte: float = 6.9e-09
+    scan_row: float = 1.1e-08
+    load_byte: float = 4.5e-09
+    load_row: float = 3.9e-08
+    save_byte: float = 1.1e-08
+    save_row: float = 1.4e-07
+    exchange_byte: float = 1.1e-08
+    exchange_row: float = 6.5e-07
+    broadcast_byte: float = 6.1e-08
+    broadcast_row: float = 1.1e-07
+    memory_byte: float = 1.2e-10
     """Holding a byte of a hash table or a sort."""
-    build_row: float = 4e-7
-    probe_row: float = 2e-7
-    output_row: float = 1e-7
-    pair: float = 5e-8
+    build_row: float = 6.2e-08
+    probe_row: float = 8.6e-08
+    output_row: float = 3.7e-08
+    pair: float = 7.1e-09
     """Comparing two rows in a join without keys."""
-    aggregate_row: float = 3e-7
-    aggregate_call_row: float = 2e-8
-    sort_row: float = 2e-8
+    aggregate_row: float = 2e-08
+    aggregate_call_row: float = 1.3e-08
+    sort_row: float = 1.1e-08
     """For each doubling of the rows sorted."""
-    filter_row: float = 5e-8
-    project_row: float = 3e-8
-    expression_row: float = 2e-8
+    filter_row: float = 2.4e-08
+    project_row: float = 7.7e-09
+    expression_row: float = 8.4e-09
     """Evaluating an expression that is more than a column."""
-    union_row: float = 1e-8
-    window_row: float = 3e-7
+    union_row: float = 5.6e-09
+    window_row: float = 4.7e-07
     cpu: float = 1.0
     """What a core-second of each kind counts."""
     io: float = 1.0
@@ -55,7 +60,7 @@ class Profile:
     network: float = 1.0
     cores: int = 2
     executors: int = 1
-    buckets: int = 8
+    buckets: int = 4
     """Files of a state that is distributed by keys."""
     split_bytes: float = 128e6
     broadcast_limit: float = 64e6
@@ -74,7 +79,7 @@ class Profile:
 
     @staticmethod
     def from_json(text: str) -> Profile:
-        """A profile from a JSON object; what it leaves out is as in `DEFAULT`."""
+        """A profile from a JSON object; what it leaves out is as in `DEFAULT`, and what it says of its measurement is not read."""
         try:
             given: object = json.loads(text)
         except json.JSONDecodeError as error:
@@ -83,7 +88,7 @@ class Profile:
             ) from error
         if not isinstance(given, dict):
             raise JobError("the cost profile is not a JSON object", hint='write {"job": 0.3, ...}')
-        values = cast(dict[str, Any], given)
+        values = {k: v for k, v in cast(dict[str, Any], given).items() if k != MEASURED}
         known = {f.name for f in fields(Profile)}
         for name in values:
             if name not in known:
@@ -95,10 +100,34 @@ class Profile:
     @staticmethod
     def load(path: str | Path) -> Profile:
         """A profile from a JSON file."""
-        return Profile.from_json(Path(path).read_text(encoding="utf-8"))
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise JobError(
+                f"the cost profile {path.name!r} is missing",
+                hint=f"it is looked for in {str(path.parent)!r}; `tempura calibrate --out {path.name}` measures one",
+            ) from None
+        except (OSError, UnicodeDecodeError):
+            raise JobError(
+                f"the cost profile {path.name!r} cannot be read as text",
+                hint="give the JSON file that `tempura calibrate` wrote",
+            ) from None
+        try:
+            return Profile.from_json(text)
+        except JobError as error:
+            where = "" if error.line is None else f" (its line {error.line})"
+            raise JobError(f"in {path.name!r}: {error.message}{where}", hint=error.hint) from error
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2)
+    def to_json(self, measured: Mapping[str, Any] | None = None) -> str:
+        """The profile as a JSON object, with where, when and how it was measured if that is given."""
+        return json.dumps(({MEASURED: dict(measured)} if measured else {}) | asdict(self), indent=2)
 
+
+MEASURED = "measured"
+"""The entry of a profile's JSON that says where, when and how it was measured."""
 
 DEFAULT = Profile()
+
+COEFFICIENTS = tuple(f.name for f in fields(Profile))[: [f.name for f in fields(Profile)].index("cpu")]
+"""The fields that costs are sums of multiples of; the others say how large and how many things are."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tempura.catalog import Catalog
 from tempura.errors import JobError
+from tempura.estimate.profile import DEFAULT, Profile
 from tempura.job.checks import contradictions, disorder
 from tempura.job.marks import Document, Path
 from tempura.job.problems import Problems
@@ -133,6 +134,8 @@ class Job:
     """Where runs keep states and results: a path or a URI."""
     checks: bool
     """Whether runs check that keys are keys, and that only rows that are there are taken away."""
+    cluster: Profile
+    """What work costs where the job is run."""
 
     def __init__(
         self,
@@ -151,11 +154,13 @@ class Job:
         folder: str | FilePath = ".",
         workspace: str | None = None,
         checks: bool = True,
+        cluster: Profile | str | FilePath | None = None,
     ):
         given = {
             "timeline": timeline if isinstance(timeline, Timeline) else list(timeline), "query": query, "queries": None if queries is None else dict(queries), "tables": tables if catalog is None else catalog,
             "name": name, "objective": objective, "methods": methods if isinstance(methods, str) else list(methods), "policy": policy,
             "state_budget": state_budget, "sources": sources, "workspace": workspace, "checks": checks,
+            "cluster": str(cluster) if isinstance(cluster, FilePath) else cluster,
         }  # fmt: skip
         self._fill(_Reader(None, FilePath(folder), "the job").read({k: v for k, v in given.items() if v is not None}))
 
@@ -204,6 +209,7 @@ class _Reader(Problems):
         # Finished parts need no reading; in their place stand values that fit the shape.
         catalog, timeline = given.get("tables"), given.get("timeline")
         objective = given.pop("objective", "weighted")
+        cluster = given.pop("cluster") if isinstance(given.get("cluster"), Profile) else None
         # In a file, sources stand beside the columns of their tables.
         sources = cast("Mapping[str, Source]", given.pop("sources", {}) if self.document is None else {})
         if isinstance(catalog, Catalog):
@@ -215,6 +221,7 @@ class _Reader(Problems):
 
         queries = self._queries(raw)
         found = self.attempt(("objective",), lambda: Objective.parse(objective))
+        cluster = cluster or self._cluster(raw.get("cluster"))
         methods = self.attempt(("methods",), lambda: parse_methods(_texts(raw.get("methods", METHODS))))
         if not isinstance(timeline, Timeline):
             timeline = self._timeline(timeline, queries)
@@ -228,12 +235,17 @@ class _Reader(Problems):
             "name": name, "queries": queries, "catalog": catalog, "timeline": timeline, "objective": found,
             "methods": methods, "policy": raw["policy"], "state_budget": raw["state_budget"],
             "sources": tables.sources, "folder": self.folder, "workspace": self._workspace(raw["workspace"], name),
-            "checks": raw["checks"],
+            "checks": raw["checks"], "cluster": cluster,
         }  # fmt: skip
 
     def _workspace(self, given: str | None, name: str) -> str:
         path = given or f".tempura/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
         return path if "://" in path else str((self.folder / path).absolute())
+
+    def _cluster(self, path: Any) -> Profile | None:
+        if not isinstance(path, str):
+            return DEFAULT  # None is given, or what is no name has been reported.
+        return self.attempt(("cluster",), lambda: Profile.load(self.folder / path))
 
     # Queries.
 

@@ -139,6 +139,7 @@ class JobShape(Shape):
     state_budget: Annotated[Rows | None, BeforeValidator(_size)] = None
     workspace: Annotated[str | None, Field(min_length=1)] = None
     checks: bool = True
+    cluster: Annotated[str | None, Field(min_length=1)] = None
 
 
 def column(name: str, text: str, in_key: bool) -> Column:

@@ -1,0 +1,231 @@
+"""Calibration: run the trials on a session, see what they took, and fit the cost model's coefficients to that.
+
+What is measured is CPU: of the whole Java process where Spark runs in it, so with planning, compiling and garbage collection, else of the tasks and of the driver. All trials are run once
+to warm up, then in rounds, so that what else happens on the machine meets all of them alike; the median of its rounds is what a run took.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tempura.errors import TempuraError
+from tempura.estimate.profile import DEFAULT, Profile
+from tempura.job import Job
+from tempura.spark.calibrate.charge import amounts, itemized, priced
+from tempura.spark.calibrate.fit import Observation, disagreement, fitted
+from tempura.spark.calibrate.tables import Shop
+from tempura.spark.calibrate.trials import Trial, trials
+from tempura.spark.measure import jvm_seconds
+from tempura.spark.report import RunReport
+from tempura.spark.run import run
+from tempura.spark.session import parallelism, session
+from tempura.spark.states import buckets
+from tempura.timeline import MAIN, Point, Timeline
+from tempura.workspace import Storage
+
+SALES, ROUNDS = 2_000_000, 3
+
+_COPIES = "spark.sql.autoBroadcastJoinThreshold"
+
+Told = Callable[[str, int, int], None]
+"""Is told what is done next, and which part of how many that is."""
+
+
+class CalibrationError(TempuraError):
+    """What was run cannot be measured."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A profile that was measured, and how well the model agrees under it with what was observed."""
+
+    profile: Profile
+    before: Profile
+    observed: tuple[Observation, ...]
+    spark: str
+    rounds: int
+    sales: int
+    date: str
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The median relative error before and after."""
+        return disagreement(self.observed, self.before), disagreement(self.observed, self.profile)
+
+    def to_json(self) -> str:
+        """The profile, with where and when it was measured, and how each trial came out."""
+        before, after = self.errors
+        measured: dict[str, Any] = {
+            "date": self.date,
+            "machine": platform.platform(),
+            "cores": os.cpu_count(),
+            "spark": self.spark,
+            "sales": self.sales,
+            "rounds": self.rounds,
+            "median_error": {"before": round(before, 3), "after": round(after, 3)},
+            "trials": {
+                o.name: {
+                    "cpu_seconds": round(o.seconds, 4),
+                    "before": round(priced(o.amounts, self.before), 4),
+                    "after": round(priced(o.amounts, self.profile), 4),
+                }
+                for o in self.observed
+            },
+        }
+        return self.profile.to_json(measured)
+
+
+def calibrate(
+    spark: SparkSession | None = None,
+    *,
+    sales: int = SALES,
+    rounds: int = ROUNDS,
+    folder: str | None = None,
+    told: Told | None = None,
+) -> Calibration:
+    """Measure what the cost model needs to know of a session's cluster, with tables of so many rows, each trial so often.
+
+    Without a session a tuned local one is started. `folder`, a path or URI that the driver and all executors reach, holds some hundred megabytes meanwhile.
+    """
+    tell = told or _silent
+    todo = list(trials())
+    total = len(todo) * (rounds + 1) + 1
+    spark = session(spark)
+    with _scratch(folder) as place:
+        tell("making tables", 0, total)
+        shop = Shop(place, sales)
+        shop.write(spark)
+        before = _session_profile(spark)
+        laboratory = Laboratory(spark, shop, itemized(before))
+        with _obedient(spark):
+            for n in range(rounds + 1):
+                for i, trial in enumerate(todo):
+                    tell(trial.name if n else f"warming up: {trial.name}", 1 + n * len(todo) + i, total)
+                    laboratory.carry_out(trial, f"{place}/workspace", counted=n > 0)
+    observed = laboratory.observed()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Calibration(fitted(observed, before), before, observed, spark.version, rounds, sales, now)
+
+
+def _silent(what: str, part: int, parts: int) -> None:
+    """Nobody listens."""
+
+
+def _session_profile(spark: SparkSession) -> Profile:
+    """What is shipped, with what the session itself tells."""
+    executors = spark.conf.get("spark.executor.instances", None)
+    return replace(
+        DEFAULT,
+        cores=parallelism(spark),
+        executors=int(executors) if executors and not _is_local(spark) else DEFAULT.executors,
+        buckets=buckets(spark, 0.0),
+    )
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.conf.get("spark.master", "")).startswith("local")
+
+
+@contextmanager
+def _obedient(spark: SparkSession) -> Generator[None]:
+    """Meanwhile Spark copies the side of a join where the plan says so, and nowhere else: what is measured is what was charged."""
+    before = spark.conf.get(_COPIES, None)
+    spark.conf.set(_COPIES, "-1")
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_COPIES)
+        else:
+            spark.conf.set(_COPIES, before)
+
+
+@contextmanager
+def _scratch(folder: str | None) -> Generator[str]:
+    """A folder for tables and workspaces, empty again afterwards."""
+    if folder is not None:
+        storage = Storage.at(f"{folder}/tempura-calibration-{os.getpid()}")
+        try:
+            yield storage.uri()
+        finally:
+            storage.delete("")
+        return
+    made = Path(tempfile.mkdtemp(prefix="tempura-calibration-"))
+    try:
+        yield str(made)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+class Laboratory:
+    """Carries trials out, and keeps what they took."""
+
+    def __init__(self, spark: SparkSession, shop: Shop, profile: Profile):
+        self._spark = spark
+        self._shop = shop
+        self._profile = profile
+        """Itemized, so that every cost tells what it is made of."""
+        self._seconds: dict[str, list[float]] = {}
+        self._charged: dict[str, float] = {}
+
+    def observed(self) -> tuple[Observation, ...]:
+        return tuple(
+            Observation(name, amounts(self._charged[name]), statistics.median(seconds))
+            for name, seconds in self._seconds.items()
+        )
+
+    def carry_out(self, trial: Trial, workspace: str, counted: bool) -> None:
+        """Run all points of a trial from nothing."""
+        job = self._job(trial, workspace)
+        points = [p.name for p in job.timeline.points]
+        for point in points:
+            before = jvm_seconds()
+            report = run(job, point, spark=self._spark)
+            after = jvm_seconds()
+            name = trial.name if len(points) == 1 else f"{trial.name} at {point}"
+            if counted:
+                self._seconds.setdefault(name, []).append(self._took(report, before, after))
+            assert report.plan is not None
+            # A plan begins with the point that was run.
+            self._charged[name] = sum(step.cost for step in report.plan.runs[0].steps)
+        Storage.at(workspace).delete("")
+
+    def _job(self, trial: Trial, workspace: str) -> Job:
+        names = {f"t{i}": batch for i, batch in enumerate(trial.batches, 1)}
+        *early, last = (Point(name, 0.1, upto=batch) for name, batch in names.items())
+        catalog = self._shop.catalog(names)
+        return Job(
+            name="calibration",
+            query=trial.query,
+            catalog=catalog,
+            sources=self._shop.sources(catalog),
+            timeline=Timeline((*early, replace(last, price=1.0, deliver=(MAIN,)))),
+            policy=trial.policy,
+            workspace=workspace,
+            checks=False,
+            cluster=self._profile if trial.copies else replace(self._profile, broadcast_limit=0.0),
+        )
+
+    def _took(self, report: RunReport, before: float | None, after: float | None) -> float:
+        java = after - before if before is not None and after is not None else 0.0
+        if java and _is_local(self._spark):
+            return java
+        tasks = [step.measured.get("cpu_seconds") if step.measured else None for step in report.steps]
+        if None in tasks:
+            raise CalibrationError(
+                "Spark does not tell how much CPU its tasks take",
+                hint="let the session write an event log that can be read here, neither compressed nor rolling",
+            )
+        return java + sum(float(seconds or 0.0) for seconds in tasks)

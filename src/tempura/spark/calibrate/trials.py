@@ -1,0 +1,85 @@
+"""What is run to find out what work costs: small jobs, planned and run like any other, each with much of some kinds of work and little of the rest.
+
+No trial has one kind of work alone, and none needs to: what each coefficient is follows from all of them together. Those over a handful of rows tell the fixed costs, the same query over
+few and over many rows what grows with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tempura.job.shapes import Policy
+from tempura.spark.calibrate.tables import FEW, MANY, MORE
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A query, and how much of the tables is there when it is run."""
+
+    name: str
+    query: str
+    batches: tuple[str, ...] = (MANY,)
+    """One for each point; the result is due at the last."""
+    policy: Policy = "full"
+    copies: bool = True
+    """Whether a join may copy its smaller side everywhere; otherwise both sides are shuffled."""
+
+
+_FIXED = {
+    "copy of a handful": "SELECT * FROM handful",
+    "groups of a handful": "SELECT shop, sum(quantity) AS n FROM handful GROUP BY shop",
+    "groups of groups of a handful": "SELECT n, count(*) AS c FROM (SELECT k, sum(n) AS n FROM (SELECT shop, day % 7 AS k, count(*) AS n FROM handful GROUP BY shop, day % 7) GROUP BY k) GROUP BY n",
+    "joins of a handful": "SELECT year, weekday, sum(quantity) AS n FROM handful JOIN days ON handful.day = days.day GROUP BY year, weekday",
+    "many joins of a handful": "SELECT year, category, state, sum(quantity) AS n FROM handful JOIN days ON handful.day = days.day JOIN items ON handful.shop = items.item JOIN customers ON handful.quantity = customers.customer GROUP BY year, category, state",
+    "union of handfuls": " UNION ALL ".join(["SELECT sale, price FROM handful"] * 6),
+}
+
+_GROWING = {
+    "scan of two columns": "SELECT sum(quantity) AS a, sum(shop) AS b FROM sales",
+    "scan of all columns": "SELECT sum(sale) AS a, sum(day) AS b, sum(item) AS c, sum(shop) AS d, sum(customer) AS e, sum(quantity) AS f, max(price) AS g, max(cost) AS h, max(tax) AS i, max(note) AS j FROM sales",
+    "groups": "SELECT shop, sum(price) AS a FROM sales GROUP BY shop",
+    "many groups": "SELECT customer, sum(price) AS a, count(*) AS n FROM sales GROUP BY customer",
+    "star": "SELECT year, category, state, sum(price) AS a, count(*) AS n FROM sales JOIN days ON sales.day = days.day JOIN items ON sales.item = items.item JOIN customers ON sales.customer = customers.customer GROUP BY year, category, state",
+    "copy of two columns": "SELECT sale, quantity FROM sales",
+    "copy of all columns": "SELECT * FROM sales",
+}
+
+_LARGE = {
+    "filter": "SELECT sum(quantity) AS a, sum(shop) AS b FROM sales WHERE quantity < 20 AND shop < 40",
+    "expressions": "SELECT sum(a) AS a, sum(b) AS b, sum(c) AS c FROM (SELECT quantity * shop AS a, price - cost AS b, CASE WHEN quantity > 50 THEN price ELSE tax END AS c FROM sales)",
+    "many sums": "SELECT shop, sum(price) AS a, sum(cost) AS b, sum(tax) AS c, avg(price) AS d, min(cost) AS e, max(tax) AS f, sum(quantity) AS g, count(*) AS n FROM sales GROUP BY shop",
+    "different values": "SELECT shop, count(DISTINCT customer) AS n FROM sales GROUP BY shop",
+    "group of each row": "SELECT count(*) AS c, max(n) AS n FROM (SELECT sale, quantity, sum(price) AS n FROM sales GROUP BY sale, quantity)",
+    "join of one": "SELECT year, sum(quantity) AS n FROM sales JOIN days ON sales.day = days.day GROUP BY year",
+    "join with a middling copy": "SELECT reason, sum(quantity) AS n FROM sales JOIN returns ON sales.sale = returns.sale GROUP BY reason",
+    "semi-join": "SELECT shop, sum(quantity) AS n FROM sales WHERE sale IN (SELECT sale FROM returns) GROUP BY shop",
+    "union": "SELECT sum(a) AS a, sum(b) AS b FROM (SELECT quantity AS a, price AS b FROM sales UNION ALL SELECT shelf, weight FROM parcels)",
+    "first rows": "SELECT sale, price FROM sales ORDER BY price DESC, sale LIMIT 100",
+    "window": "SELECT max(n) AS n, sum(quantity) AS q FROM (SELECT quantity, rank() OVER (PARTITION BY customer ORDER BY price) AS n FROM sales)",
+    "pairs": "SELECT count(*) AS n FROM items JOIN days ON items.list_price < days.day / 10",
+}
+
+_SHUFFLED = {
+    "join": "SELECT shelf, sum(quantity) AS n FROM sales JOIN parcels ON sales.sale = parcels.sale GROUP BY shelf",
+    "outer join": "SELECT shop, sum(price) AS a, sum(amount) AS b FROM sales LEFT JOIN returns ON sales.sale = returns.sale GROUP BY shop",
+}
+
+_KEPT = {
+    "kept join": "SELECT shelf, sum(quantity) AS n FROM sales JOIN parcels ON sales.sale = parcels.sale GROUP BY shelf",
+    "kept window": "SELECT customer, max(n) AS n, sum(quantity) AS q FROM (SELECT customer, quantity, rank() OVER (PARTITION BY customer ORDER BY price) AS n FROM sales) GROUP BY customer",
+    "kept groups": "SELECT customer, sum(price) AS a, count(*) AS n FROM sales GROUP BY customer",
+    "kept outer join": "SELECT shop, sum(CASE WHEN amount IS NULL THEN price ELSE -amount END) AS a FROM sales LEFT JOIN returns ON sales.sale = returns.sale GROUP BY shop",
+}
+
+
+def trials() -> Iterator[Trial]:
+    """All of them, the quickest first."""
+    yield from (Trial(name, query, (FEW,)) for name, query in _FIXED.items())
+    yield from (Trial(f"{name}, few rows", query, (FEW,)) for name, query in _GROWING.items())
+    yield from (Trial(name, query) for name, query in (_GROWING | _LARGE).items())
+    for name, query in _SHUFFLED.items():
+        yield Trial(f"shuffled {name}, few rows", query, (FEW,), copies=False)
+        yield Trial(f"shuffled {name}", query, copies=False)
+    yield from (Trial(name, query, (MANY, MORE), "incremental", copies=False) for name, query in _KEPT.items())
+    yield Trial("kept star", _GROWING["star"], (MANY, MORE), "incremental")
