@@ -2,6 +2,8 @@
 
 Dimensions are one static file each. A fact table is one folder per point; where its pattern takes rows back, the folders are a change log with a
 column of signed counts. All folders are written at once, and each point of the timeline says up to which of them it reads (`upto`).
+
+Besides the patterns of `bench.tpcds`, facts can be dealt by a `Deal`: into many equal parts, some of which come at each point.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -29,6 +31,23 @@ COUNT = "_count"
 """The column of change logs that says how often a row comes (1) or goes (-1)."""
 
 
+@dataclass(frozen=True)
+class Deal:
+    """Fact tables dealt into equal parts, and which of these come at each point; some may never come. Nothing is taken back."""
+
+    parts: int
+    points: tuple[range, ...]
+
+
+DAY = Deal(24, (range(14), range(14, 19), range(19, 24)))
+"""Rows come evenly over 24 hours, and are looked at by 14:00, 19:00 and 24:00."""
+
+
+def growing(times: int) -> Deal:
+    """A history of so many units, up to 16, and then always the same delta: a quarter of a unit."""
+    return Deal(65, (range(4 * times), range(64, 65)))
+
+
 def batch(point: int) -> str:
     """The name of the folder that arrives at a point."""
     return f"batch_{point:03}"
@@ -42,6 +61,7 @@ def files(sf: float, pattern: str, points: int) -> Path:
     source = tpcds.generate(sf)
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=CACHE))
     with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
         for table in FACTS:
             for point in range(points):
                 at = new / table / batch(point)
@@ -57,6 +77,59 @@ def files(sf: float, pattern: str, points: int) -> Path:
         if not folder.exists():
             raise
     return folder
+
+
+def dealt_files(sf: float, deal: Deal, table: str) -> Path:
+    """The folder with the files of a fact table that is dealt, made if it is not there yet."""
+    parts = "-".join(f"{part.start}to{part.stop}" for part in deal.points)
+    folder = CACHE / f"sf{sf:g}-of{deal.parts}-{parts}" / table
+    if folder.exists():
+        return folder
+    rows = tpcds._dealt(  # pyright: ignore[reportPrivateUsage]
+        f"read_parquet('{tpcds.generate(sf) / table}.parquet')", table, PATTERNS["delta-big"], deal.parts
+    )
+    folder.parent.mkdir(exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f"{table}.", dir=folder.parent))
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
+        for point, part in enumerate(deal.points):
+            at = new / batch(point)
+            at.mkdir()
+            chosen = f"SELECT * EXCLUDE (_in, _out) FROM ({rows}) WHERE _in BETWEEN {part.start} AND {part.stop - 1}"
+            connection.execute(f"COPY ({chosen}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
+    try:
+        os.rename(new, folder)
+    except OSError:
+        shutil.rmtree(new)
+        if not folder.exists():
+            raise
+    return folder
+
+
+def dealt_catalog(sf: float, deal: Deal, timeline: Timeline) -> Catalog:
+    """The tables, the facts among them arriving as they are dealt."""
+    whole = tpcds.catalog(sf, "delta-big", timeline)
+    names = [point.name for point in timeline.points]
+    tables = []
+    for table in whole.values():
+        each = sum(table.arrives.values()) / deal.parts
+        arrives = {name: each * len(part) for name, part in zip(names, deal.points, strict=True)}
+        tables.append(replace(table, arrives=arrives) if table.name in FACTS else table)
+    return Catalog(*tables)
+
+
+def dealt_sources(sf: float, deal: Deal, catalog: Catalog) -> dict[str, Source]:
+    """Where the rows of a catalog's tables come from."""
+    found: dict[str, Source] = {}
+    for table in catalog.values():
+        columns = tuple(column._replace(nullable=True) for column in table.columns)
+        if table.name in FACTS:
+            path = str(dealt_files(sf, deal, table.name))
+            found[table.name] = FoldersSource(table=table.name, columns=columns, path=path, format="parquet")
+        else:
+            path = str(tpcds.generate(sf) / f"{table.name}.parquet")
+            found[table.name] = FilesSource(table=table.name, columns=columns, path=path, format="parquet")
+    return found
 
 
 def sources(sf: float, pattern: str, points: int, catalog: Catalog) -> dict[str, Source]:
@@ -85,7 +158,7 @@ def sources(sf: float, pattern: str, points: int, catalog: Catalog) -> dict[str,
 def job(
     query: int | str,
     sf: float,
-    pattern: str,
+    pattern: str | Deal,
     timeline: Timeline,
     workspace: str | Path,
     *,
@@ -95,14 +168,16 @@ def job(
 ) -> Job:
     """A query, by its number or as text, over files that arrive at the points of a timeline."""
     timeline = Timeline(tuple(replace(p, upto=batch(i)) for i, p in enumerate(timeline.points)))
-    catalog = tpcds.catalog(sf, pattern, timeline)
+    dealt = isinstance(pattern, Deal)
+    whole = dealt_catalog(sf, pattern, timeline) if dealt else tpcds.catalog(sf, pattern, timeline)
     text = tpcds.queries()[query] if isinstance(query, int) else query
     used = [table for table in KEYS if table in text.lower()]
-    own = sources(sf, pattern, len(timeline), catalog)
+    catalog = Catalog(*(_alone(whole[table], used) for table in used))
+    own = dealt_sources(sf, pattern, catalog) if dealt else sources(sf, pattern, len(timeline), whole)
     return Job(
         name=f"q{query}" if isinstance(query, int) else "query",
         query=text,
-        catalog=Catalog(*(_alone(catalog[table], used) for table in used)),
+        catalog=catalog,
         timeline=timeline,
         sources={table: own[table] for table in used},
         workspace=str(workspace),

@@ -1,0 +1,143 @@
+"""Every method on Spark: the same query with all of them, with each one alone, and recomputed, taking turns.
+
+With all methods the plan may recompute where that is cheaper. A single method must not where it can do otherwise, or there would be little to compare. Recomputing is
+the batch query as Spark runs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+
+from rich.table import Table
+
+from bench import _arrivals
+from bench._record import Experiment
+from bench._spark import ALL, FULL, Figures, Place, Spent, Workbench, folder, weighted
+from tempura.job import Job
+from tempura.job.shapes import METHODS
+from tempura.spark.run import run as run_point
+from tempura.timeline import Timeline
+
+NAMES = (ALL, *METHODS, FULL)
+CLOSE = 1.1
+"""Within so much of the best is as good as the best: rounds differ by as much."""
+
+
+def method_jobs(query: int | str, sf: float, pattern: str, timeline: Timeline, objective: str) -> dict[str, Place]:
+    """A query's job with all methods, free to recompute, and with each one alone, which must not where it can do otherwise."""
+
+    def place(workspace: Path, methods: Sequence[str] | None, policy: str) -> Job:
+        return _arrivals.job(
+            query, sf, pattern, timeline, workspace, methods=methods, policy=policy, objective=objective
+        )
+
+    alone = {name: partial(place, methods=[name], policy="incremental") for name in METHODS}
+    return {ALL: partial(place, methods=None, policy="auto"), **alone}
+
+
+def by_plan(jobs: Mapping[str, Place]) -> dict[str, list[str]]:
+    """The names of jobs that have the same plan, under the first of them: what is the same need not be measured twice."""
+    found: dict[str, list[str]] = {}
+    for name, place in jobs.items():
+        with folder() as workspace:
+            plan = run_point(place(workspace), dry_run=True).plan
+        assert plan is not None
+        said = [[r.point, [[s.name, s.sql, s.partition, s.broadcasts] for s in r.steps]] for r in plan.runs]
+        found.setdefault(json.dumps(said), []).append(name)
+    return {names[0]: names for names in found.values()}
+
+
+def methods_measured(bench: Workbench, jobs: Mapping[str, Place], rounds: int, at: Sequence[str]) -> dict[str, Figures]:
+    """What each job takes, and recomputing; jobs with the same plan are measured once."""
+    same = by_plan(jobs)
+    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at)
+    for point, work in recomputing_work(jobs[ALL]).items():
+        if point in found[FULL]["points"]:
+            found[FULL]["points"][point]["estimated"] = work
+    told = {name: found[first] | {"same_plan_as": first} for first, names in same.items() for name in names}
+    return {name: told[name] for name in jobs} | {FULL: found[FULL] | {"same_plan_as": FULL}}
+
+
+def recomputing_work(place: Place) -> Mapping[str, float]:
+    """What recomputing is estimated to take at each point."""
+    with folder() as workspace:
+        plan = run_point(replace(place(workspace), policy="full"), dry_run=True).plan
+    assert plan is not None
+    return plan.cost.work
+
+
+def summed(measured: Figures, weigh: bool) -> Figures:
+    """A cell's figures of a course: the whole, its last point, and all points at their prices, which `weigh` says the estimate is of, too."""
+    points: Mapping[str, Figures] = measured["points"]
+    last = list(points.values())[-1]
+    whole = [f.name for f in fields(Spent)]
+    return {
+        "estimated": weighted(points, "estimated") if weigh else last["estimated"],
+        **{name: sum(figures[name] for figures in points.values()) for name in whole},
+        "weighted_cpu": weighted(points, "task_cpu"),
+        "weighted_jvm": weighted(points, "jvm_cpu"),
+        "last_cpu": last["task_cpu"],
+        "last_jvm": last["jvm_cpu"],
+        "right": measured["right"],
+        "same_plan_as": measured["same_plan_as"],
+    }
+
+
+def cells(
+    found: Experiment,
+    bench: Workbench,
+    what: str,
+    jobs: Mapping[str, Place],
+    rounds: int,
+    at: Sequence[str] = (),
+    weigh: bool = False,
+) -> dict[str, Figures]:
+    """The cells of one query under one pattern, one per method: those stored, or all measured now, since they take turns."""
+    measured: dict[str, Figures] = {}
+
+    def figures(name: str) -> Figures:
+        if not measured:
+            measured.update(methods_measured(bench, jobs, rounds, at))
+        return summed(measured[name], weigh)
+
+    return {name: found.cell(f"{what} {name}", partial(figures, name)) for name in NAMES}
+
+
+def judge(found: Experiment, groups: Mapping[str, Mapping[str, Figures]], what: str, paper: Sequence[str]) -> None:
+    """Expect all methods together to take the least CPU, or within a tenth of it, and what the paper says of some groups."""
+    for cpu, kind in ((what + "_cpu", "task CPU"), (what + "_jvm", "JVM CPU")):
+        close = [name for name, g in groups.items() if g[ALL][cpu] <= CLOSE * min(g[m][cpu] for m in METHODS)]
+        figure = f"{len(close)} of {len(groups)}" + _others(groups, close)
+        found.expect(f"{kind}: all methods at most {CLOSE:g}x the best single one", figure, len(close) == len(groups))
+    for name in filter(groups.__contains__, paper):
+        cpu = {m: figures[what + "_cpu"] / groups[name][ALL][what + "_cpu"] for m, figures in groups[name].items()}
+        told = ", ".join(f"{cpu[m]:.1f}x {m}" for m in METHODS)
+        found.expect(
+            f"{name}: all methods 5 to 10 times cheaper than others alone", told, min(cpu[m] for m in METHODS) >= 5
+        )
+    wrong = [f"{name} {m}" for name, g in groups.items() for m in g if not g[m]["right"]]
+    found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
+
+
+def _others(groups: Mapping[str, object], close: Sequence[str]) -> str:
+    others = [name for name in groups if name not in close]
+    return f"; not {', '.join(others)}" if others else ""
+
+
+def table_of(title: str, groups: Mapping[str, Mapping[str, Figures]], what: str) -> Table:
+    """Task CPU of each method; of all methods and of recomputing the whole JVM's, and what was read, written and shuffled."""
+    caption = "CPU seconds of tasks (* a plan that an earlier column has, too), then of the whole JVM; the rest is of the course with all methods"
+    shown = Table(title=title, caption=caption)
+    for column in ("query", *NAMES, f"JVM {ALL}", f"JVM {FULL}", "rows read", "MB read", "written", "shuffled", "jobs"):
+        shown.add_column(column, justify="left" if column == "query" else "right", no_wrap=True)
+    for name, figures in groups.items():
+        mine = figures[ALL]
+        tasks = [f"{f[what + '_cpu']:.2f}{'' if f['same_plan_as'] == m else '*'}" for m, f in figures.items()]
+        jvm = [f"{figures[m][what + '_jvm']:.2f}" for m in (ALL, FULL)]
+        megabytes = [f"{mine[b] / 1e6:.1f}" for b in ("bytes_read", "bytes_written", "bytes_shuffled")]
+        shown.add_row(name, *tasks, *jvm, f"{mine['rows_read']:,.0f}", *megabytes, f"{mine['jobs']:.0f}")
+    return shown

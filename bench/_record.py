@@ -1,0 +1,238 @@
+"""What a benchmark measured is kept cell by cell, so that one that was stopped goes on, and ends as one document with all that a reader must know.
+
+    found = experiment("size", 1000, out, pattern=pattern)
+    for query in query_numbers(queries):
+        found.cell(f"q{query} 3", lambda: measured(query, 3))
+    found.expect("sharing at most 4x", "2.9x", met=True)
+    found.finish(table)
+
+A cell is measured again when its settings or the code have changed: the planner and engine, and what deals the data. What chooses cells (`--queries`)
+is no setting. Whoever changes how a benchmark measures deletes its file of cells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tempura.errors import JobError
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / ".cache" / "bench"
+
+QUERIES = Annotated[str, typer.Option(help="TPC-DS queries: numbers and ranges such as q10,q40,q3-q7.")]
+SF = Annotated[float, typer.Option(help="Scale factor; planning alone has statistics of 1000 without its data.")]
+OUT = Annotated[Path | None, typer.Option(help="The folder for results; .cache/bench by default.")]
+
+Figures = dict[str, Any]
+
+
+def query_numbers(text: str) -> list[int]:
+    """`q1,q3-q7,20` as numbers."""
+    found: list[int] = []
+    for part in filter(None, text.lower().replace("q", "").replace(" ", "").split(",")):
+        first, _, last = part.partition("-")
+        if not (first + last).isdigit():
+            raise JobError(f"{part!r} is no query", hint="give numbers and ranges, such as q10,q40,q3-q7")
+        found += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(found))
+
+
+def code_version(*files: Path) -> str:
+    """A number for the code that plans and runs, for what deals the data, and for some files more."""
+    digest = hashlib.sha256()
+    dealing = (ROOT / "bench" / "tpcds.py", ROOT / "bench" / "_arrivals.py")
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *dealing, *files]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def wide_console() -> Console:
+    """A console that prints whole tables into files."""
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def results(out: Path | None) -> Path:
+    """The folder for results, made if it is not there yet."""
+    folder = out or RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def experiment(name: str, sf: float, out: Path | None, **settings: Any) -> Experiment:
+    """An experiment with the cells that were measured before by the same code with the same settings."""
+    given = json.loads(json.dumps({"sf": sf, **settings}, default=str))
+    found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version())
+    found.earlier.update({line["key"]: line for line in found.lines() if found.same(line)})
+    return found
+
+
+@dataclass
+class Experiment:
+    """The cells of one benchmark, and what was expected of them."""
+
+    name: str
+    sf: float
+    settings: Figures
+    folder: Path
+    version: str
+    earlier: dict[str, Figures] = field(default_factory=dict[str, Figures])
+    cells: dict[str, Figures] = field(default_factory=dict[str, Figures])
+    """The figures of this run's cells, measured now or before."""
+    dates: list[str] = field(default_factory=list[str])
+    expectations: list[Figures] = field(default_factory=list[Figures])
+    console: Console = field(default_factory=wide_console)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.name}.jsonl"
+
+    def lines(self) -> Iterator[Figures]:
+        """The lines of all cells ever measured."""
+        for line in self.path.read_text().splitlines() if self.path.exists() else ():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError:
+                continue  # The line that was being written when the process was ended.
+
+    def same(self, line: Figures) -> bool:
+        return line["version"] == self.version and line["settings"] == self.settings
+
+    def cell(self, key: str, compute: Callable[[], Figures]) -> Figures:
+        """The figures of a cell: those stored, or measured now and stored."""
+        stored = self.earlier.get(key)
+        line = stored or self._measured(key, compute)
+        self.cells[key] = line["figures"]
+        self.dates.append(line["date"])
+        taken = "known" if stored else f"{line['seconds']:.1f} s"
+        self.console.print(
+            f"{self.name} {len(self.cells)}: {key} ({taken})  {_brief(line['figures'])}",
+            markup=False, highlight=False, overflow="ellipsis", no_wrap=True,
+        )  # fmt: skip
+        return line["figures"]
+
+    def _measured(self, key: str, compute: Callable[[], Figures]) -> Figures:
+        started = time.perf_counter()
+        figures = compute()
+        line = {
+            "key": key, "version": self.version, "settings": self.settings, "date": _now(),
+            "seconds": time.perf_counter() - started, "figures": json.loads(json.dumps(figures, default=str)),
+        }  # fmt: skip
+        with self.path.open("a+b") as log:
+            if log.tell() and not _ends_whole(self.path):
+                log.write(b"\n")
+            log.write(json.dumps(line).encode() + b"\n")
+            log.flush()
+            os.fsync(log.fileno())
+        self.earlier[key] = line
+        return line
+
+    def expect(self, text: str, figure: str, met: bool | None) -> None:
+        """What was expected, what came out, and whether that is as expected (None: there is nothing to judge)."""
+        self.expectations.append({"text": text, "figure": figure, "met": met})
+
+    def finish(self, table: Table | None = None) -> None:
+        """Print the table and the expectations, and write the document."""
+        if table is not None:
+            self.console.print(table)
+        for e in self.expectations:
+            verdict = {True: "met", False: "NOT MET", None: "not judged"}[e["met"]]
+            self.console.print(f"{verdict:>10}  {e['text']}: {e['figure']}", markup=False, highlight=False)
+        path = self.folder / f"{self.name}.json"
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(self.document(table), indent=1))
+        new.replace(path)
+        self.console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
+
+    def document(self, table: Table | None) -> Figures:
+        """All that a reader must know."""
+        return {
+            "name": self.name, "title": _title(self.name), "command": shlex.join(["python", "-m", "bench", *sys.argv[1:]]),
+            "date": _now(), "measured": [min(self.dates, default=None), max(self.dates, default=None)], "machine": machine(),
+            "versions": versions() | {"code": self.version}, "sf": self.sf, "settings": self.settings, "cells": self.cells,
+            "expectations": self.expectations, "table": None if table is None else _texts(table),
+        }  # fmt: skip
+
+
+def machine() -> Figures:
+    """The machine that measures."""
+    return {
+        "cores": os.cpu_count(),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "platform": platform.platform(),
+        "cpu": _cpu_model(),
+    }
+
+
+def versions() -> Figures:
+    """The versions of what is measured."""
+    packages = ("pyspark", "duckdb", "tempura")
+    return {"python": platform.python_version(), **{p: metadata.version(p) for p in packages}, "commit": _commit()}
+
+
+def _cpu_model() -> str:
+    described = Path("/proc/cpuinfo")
+    for line in described.read_text().splitlines() if described.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _commit() -> str:
+    """The commit; with a plus where files differ from it."""
+    try:
+        told = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return told.stdout.strip() or "unknown"
+
+
+def _title(name: str) -> str:
+    """What the benchmark shows: the first line of its module."""
+    module = sys.modules.get(f"bench.{name.replace('-', '_')}")
+    return ((module and module.__doc__) or name).strip().splitlines()[0]
+
+
+def _texts(table: Table) -> Figures:
+    """A table as the texts of its cells."""
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    return {
+        "title": str(table.title or ""),
+        "caption": str(table.caption or ""),
+        "columns": [str(column.header) for column in table.columns],
+        "right": [column.justify == "right" for column in table.columns],
+        "rows": [list(row) for row in zip(*columns, strict=True)],
+    }
+
+
+def _brief(figures: Figures) -> str:
+    """The figures that fit on a line."""
+    told = (f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items())
+    return ", ".join(told)
+
+
+def _ends_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

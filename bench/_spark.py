@@ -1,0 +1,223 @@
+"""What a job really takes on Spark: every point of its course, and the batch query over the same files, in one warm session.
+
+All that Spark does between two moments is counted, whoever asked for it: tasks from the event log, the Java process from the system. That takes in what no step
+of a plan is billed for, such as the delta of a delivered result. Sides that are compared take turns, each course in a workspace of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench import _arrivals
+from tempura.course import Pins
+from tempura.job import Job
+from tempura.spark.measure import event_log, jvm_seconds
+from tempura.spark.report import RunReport
+from tempura.spark.run import run as run_point
+from tempura.spark.session import session
+from tempura.spark.states import States
+from tempura.spark.verify import batch, compare
+from tempura.timeline import MAIN, Timeline
+
+T = TypeVar("T")
+ALL, FULL = "all", "full"
+Figures = dict[str, Any]
+Place = Callable[[Path], Job]
+"""Makes a job whose workspace is the given folder."""
+
+WARM_UP = """
+SELECT i_category, COUNT(*) AS items, SUM(ss_net_profit - COALESCE(sr_net_loss, 0)) AS profit
+FROM store_sales LEFT JOIN store_returns ON ss_item_sk = sr_item_sk AND ss_ticket_number = sr_ticket_number JOIN item ON ss_item_sk = i_item_sk
+GROUP BY i_category
+"""
+"""Has a bit of everything; run a few times on little data, it leaves Spark's own classes loaded and compiled."""
+TASK_END = b'{"Event":"SparkListenerTaskEnd"'
+JOB_START = b'{"Event":"SparkListenerJobStart"'
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What was spent between two moments. Bytes are as stored: compressed in files and shuffles."""
+
+    task_cpu: float
+    """Seconds of tasks: without Spark's planning, garbage collection and compiling."""
+    jvm_cpu: float
+    """Seconds of the whole Java process."""
+    python_cpu: float
+    """Seconds of the Python process: planning by Tempura, and looking at the files that arrived."""
+    wall: float
+    rows_read: int
+    bytes_read: int
+    bytes_written: int
+    bytes_shuffled: int
+    jobs: int
+
+
+class Gauge:
+    """Tells what a session spends while something is done. Nobody else may use the session meanwhile."""
+
+    def __init__(self, spark: SparkSession):
+        self.spark = spark
+        path = event_log(spark)
+        assert path is not None, "the session has an event log"
+        self._path = path
+
+    def spent(self, work: Callable[[], T]) -> tuple[Spent, T]:
+        """What doing it takes, and what it gives."""
+        self.spark._jvm.System.gc()  # type: ignore[union-attr]  # Each pays for its own garbage.
+        offset = self._settled()
+        jvm, python, began = _jvm(), time.process_time(), time.perf_counter()
+        given = work()
+        wall, python, jvm = time.perf_counter() - began, time.process_time() - python, _jvm() - jvm
+        end = self._settled()
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            lines = file.read(end - offset).split(b"\n")
+        tasks = [_task(line) for line in lines if line.startswith(TASK_END)]
+        total = {name: sum(task[name] for task in tasks) for name in _task(None)}
+        jobs = sum(line.startswith(JOB_START) for line in lines)
+        return Spent(jvm_cpu=jvm, python_cpu=python, wall=wall, jobs=jobs, **total), given
+
+    def _settled(self) -> int:
+        """The length of the log when all that has happened is in it."""
+        self.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        return self._path.stat().st_size
+
+
+def _jvm() -> float:
+    found = jvm_seconds()
+    assert found is not None, "the system tells the CPU time of processes"
+    return found
+
+
+def _task(line: bytes | None) -> dict[str, Any]:
+    """What the log says of a task; nothing of one that failed before it began."""
+    told = json.loads(line).get("Task Metrics") if line else None
+    if not told:
+        return dict.fromkeys(("task_cpu", "rows_read", "bytes_read", "bytes_written", "bytes_shuffled"), 0)
+    return {
+        "task_cpu": (told["Executor CPU Time"] + told["Executor Deserialize CPU Time"]) / 1e9,
+        "rows_read": told["Input Metrics"]["Records Read"],
+        "bytes_read": told["Input Metrics"]["Bytes Read"],
+        "bytes_written": told["Output Metrics"]["Bytes Written"],
+        "bytes_shuffled": told["Shuffle Write Metrics"]["Shuffle Bytes Written"],
+    }
+
+
+@dataclass
+class Workbench:
+    """One local session, started and warmed up when something is first measured."""
+
+    warm_ups: int = 3
+    rounds: int = 0
+    """So many have been taken; every other one goes backwards, also where a query has only one."""
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return session()
+
+    @cached_property
+    def gauge(self) -> Gauge:
+        gauge = Gauge(self.spark)
+        for _ in range(self.warm_ups):
+            with folder() as place:
+                job = _arrivals.job(WARM_UP, 0.01, "delta-small", Timeline.refresh(), place / "workspace")
+                course(gauge, job)
+                recomputed(gauge, job, place / "batch")
+        return gauge
+
+    def turns(
+        self, jobs: Mapping[str, Place], rounds: int, *, warm: int = 1, at: Sequence[str] = ()
+    ) -> dict[str, Figures]:
+        """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
+
+        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last.
+        """
+        found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
+        right: dict[str, bool] = {}
+        for n in range(warm + rounds):
+            results: dict[str, DataFrame] = {}
+            with folder() as place:
+                self.rounds += 1
+                for name in list(found)[:: 1 if self.rounds % 2 else -1]:
+                    job = jobs[name if name in jobs else next(iter(jobs))](place / f"{name}-workspace")
+                    if name == FULL:
+                        points, results[name] = recomputed(self.gauge, job, place / name, at)
+                    else:
+                        points, results[name] = course(self.gauge, job)
+                    found[name] += [points] if n >= warm else []
+                right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
+        return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
+
+
+@contextmanager
+def folder() -> Generator[Path]:
+    """A folder for a while."""
+    place = Path(tempfile.mkdtemp(prefix="tempura-bench-"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def course(gauge: Gauge, job: Job) -> tuple[Figures, DataFrame]:
+    """Run all points of a job: what each was estimated to take and took, and the last result."""
+    points: Figures = {}
+    report: RunReport | None = None
+    for point in job.timeline.points:
+        spent, report = gauge.spent(partial(run_point, job, point.name, spark=gauge.spark))
+        assert report.plan is not None and report.file is not None
+        points[point.name] = asdict(spent) | {
+            "price": point.price,
+            "estimated": sum(step.cost for step in report.plan.runs[0].steps),
+            "steps": len(report.steps),
+            "states": len(report.file.states),
+        }
+    assert report is not None and report.result is not None
+    return points, report.result
+
+
+def recomputed(gauge: Gauge, job: Job, place: Path, at: Sequence[str] = ()) -> tuple[Figures, DataFrame]:
+    """Run the batch query at points, the last one unless told otherwise, and write its result: what each took, and the last result."""
+    points: Figures = {}
+    result: DataFrame | None = None
+    for name in at or [job.timeline.points[-1].name]:
+        point = job.timeline.points[job.timeline.index(name)]
+        pins = {table: source.pin(None, point.upto) for table, source in job.sources.items()}
+        where = str(place / name.replace(":", ""))
+
+        def write(pins: Pins = pins, where: str = where) -> DataFrame:
+            states = States(gauge.spark)
+            return states.read([where], states.write(batch(gauge.spark, job, job.queries[MAIN], pins), where).columns)
+
+        spent, result = gauge.spent(write)
+        points[name] = asdict(spent) | {"price": point.price}
+    assert result is not None
+    return points, result
+
+
+def median(rounds: Sequence[Any]) -> Any:
+    """The median of each figure; whether all rounds say yes; of what is no number, the first. What one round does not know, none does."""
+    first = rounds[0] if None not in rounds else None
+    if isinstance(first, bool):
+        return all(rounds)
+    if isinstance(first, dict):
+        return {key: median([r[key] for r in rounds]) for key in first}
+    return statistics.median(rounds) if isinstance(first, int | float) else first
+
+
+def weighted(points: Mapping[str, Figures], what: str) -> float:
+    """A figure summed over points at their prices."""
+    return sum(figures[what] * figures["price"] for figures in points.values())

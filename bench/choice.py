@@ -1,0 +1,116 @@
+"""Was the choice right? Real CPU of the plan that was chosen, of every single method's plan, and of recomputing, beside their estimates.
+
+A dozen queries of all kinds under patterns of arrival, refreshed at two points; what counts is the last run, which is what the plan was to make cheap. A single method
+recomputes only where it cannot do otherwise. Plans that are the same are measured once. A choice is good if it is the best of them, or within a tenth of
+the best; estimates are good if they rank the plans as measurements do (Spearman).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from bench import _record
+from bench._record import OUT, QUERIES, SF, Figures
+
+if TYPE_CHECKING:
+    from bench._spark import Workbench
+
+DOZEN = "q3,q7,q10,q16,q25,q35,q40,q65,q67,q76,q80,q93"
+"""Stars, outer joins, EXISTS, joins of facts, nested and ranked aggregates, unions."""
+CLOSE = 1.1
+WANTED = 0.9
+
+
+def run(
+    sf: SF = 1.0,
+    queries: QUERIES = DOZEN,
+    patterns: Annotated[str, typer.Option(help="Patterns of arrival.")] = "delta-small,delta-big",
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
+    out: OUT = None,
+) -> None:
+    """How often the chosen plan was the best, and how well estimates rank plans."""
+    from bench._spark import Workbench
+
+    found = _record.experiment("choice", sf, out, rounds=rounds)
+    bench = Workbench()
+    for pattern in patterns.split(","):
+        for query in _record.query_numbers(queries):
+            found.cell(f"q{query} {pattern}", partial(_measured, bench, query, pattern, sf, rounds))
+    _judge(found)
+    found.finish(_shown(found.cells, f"The choice and its rivals, TPC-DS at scale factor {sf:g}, {rounds} rounds"))
+
+
+def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int) -> Figures:
+    from bench import _real
+    from bench._spark import ALL
+    from tempura.timeline import Timeline
+
+    jobs = _real.method_jobs(query, sf, pattern, Timeline.refresh(), "latest-first")
+    found = _real.methods_measured(bench, jobs, rounds, at=())
+    last = {name: figures["points"]["t2"] for name, figures in found.items()}
+    measured = {name: figures["task_cpu"] for name, figures in last.items()}
+    jvm = {name: figures["jvm_cpu"] for name, figures in last.items()}
+    estimated = {name: figures["estimated"] for name, figures in last.items()}
+    distinct = [name for name, figures in found.items() if figures["same_plan_as"] == name]
+    return {
+        "chosen": ALL,
+        "measured": measured,
+        "measured_jvm": jvm,
+        "estimated": estimated,
+        "best": min(measured, key=measured.__getitem__),
+        "ratio_to_best": measured[ALL] / min(measured.values()),
+        "best_jvm": min(jvm, key=jvm.__getitem__),
+        "ratio_to_best_jvm": jvm[ALL] / min(jvm.values()),
+        "distinct": distinct,
+        "spearman": _spearman([estimated[n] for n in distinct], [measured[n] for n in distinct]),
+        "spearman_jvm": _spearman([estimated[n] for n in distinct], [jvm[n] for n in distinct]),
+        "right": all(figures["right"] for figures in found.values()),
+    }
+
+
+def _spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """How well two lists agree in rank, 1 being fully; None where one of them does not rank at all."""
+    if len(set(one)) < 2 or len(set(other)) < 2:
+        return None
+    return statistics.correlation(_ranks(one), _ranks(other))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """The place of each in order; equal ones share the middle of theirs."""
+    return [sum(v < value for v in values) + (sum(v == value for v in values) - 1) / 2 for value in values]
+
+
+def _judge(found: _record.Experiment) -> None:
+    cells = found.cells
+    for ending, kind in (("", "task CPU"), ("_jvm", "JVM CPU")):
+        ratios = [cell["ratio_to_best" + ending] for cell in cells.values()]
+        best, close = (sum(r <= most for r in ratios) / len(ratios) for most in (1.0, CLOSE))
+        told = f"best {best:.0%}, best or within 10 % {close:.0%} of {len(ratios)}, at worst {max(ratios):.2f}x"
+        found.expect(f"{kind}: best or within 10 % of best in 90 % of choices or more", told, close >= WANTED)
+        ranks = [cell["spearman" + ending] for cell in cells.values() if cell["spearman" + ending] is not None]
+        within = f"{statistics.median(ranks):.2f} is the median within a query" if ranks else "nothing to rank"
+        pairs = [(c["estimated"][n], c["measured" + ending][n]) for c in cells.values() for n in c["distinct"]]
+        overall = _spearman(*zip(*pairs, strict=True))
+        across = "" if overall is None else f", {overall:.2f} over all plans of all queries"
+        found.expect(f"{kind}: rank agreement of estimates and measurements", within + across, None)
+    wrong = [name for name, cell in cells.items() if not cell["right"]]
+    found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
+
+
+def _shown(cells: Mapping[str, Figures], title: str) -> Table:
+    table = Table(title=title, caption="task CPU seconds of the last run: estimated → measured")
+    names = list(next(iter(cells.values()))["measured"]) if cells else []
+    for column in ("query", *names, "best", "chosen/best", "of JVM", "rank"):
+        table.add_column(column, justify="left" if column in ("query", "best") else "right", no_wrap=True)
+    for name, cell in cells.items():
+        pairs = [f"{cell['estimated'][m]:.2g}→{cell['measured'][m]:.2g}" for m in names]
+        ratios = [f"{cell['ratio_to_best' + ending]:.2f}" for ending in ("", "_jvm")]
+        rank = "–" if cell["spearman"] is None else f"{cell['spearman']:.2f}"
+        table.add_row(name, *pairs, cell["best"], *ratios, rank)
+    return table

@@ -1,0 +1,124 @@
+"""Does a refresh stay cheap while history grows? The last run with always the same delta, after a history of 1 to 16 units.
+
+A unit is four times the delta. Three linear queries: a star that is aggregated, a join of few rows that pass a filter, and an aggregate over an outer join of sales
+with returns, which come dealt independently, so that late ones find their sale in history. Recomputing is measured beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from bench import _record
+from bench._record import OUT, SF, Figures
+
+if TYPE_CHECKING:
+    from bench._spark import Workbench
+    from tempura.job import Job
+
+VIEWS = {
+    "star": """
+SELECT d_year, i_category, s_state, SUM(ss_ext_sales_price) AS sales, COUNT(*) AS items
+FROM store_sales JOIN date_dim ON ss_sold_date_sk = d_date_sk JOIN item ON ss_item_sk = i_item_sk JOIN store ON ss_store_sk = s_store_sk
+GROUP BY d_year, i_category, s_state""",
+    "filter": """
+SELECT ss_ticket_number, i_product_name, s_store_name, ss_ext_sales_price
+FROM store_sales JOIN item ON ss_item_sk = i_item_sk JOIN store ON ss_store_sk = s_store_sk
+WHERE ss_ext_sales_price > 18000""",
+    "outer": """
+SELECT i_category, COUNT(*) AS orders, SUM(cs_net_profit - COALESCE(cr_net_loss, 0)) AS profit
+FROM catalog_sales LEFT JOIN catalog_returns ON cs_order_number = cr_order_number AND cs_item_sk = cr_item_sk JOIN item ON cs_item_sk = i_item_sk
+GROUP BY i_category""",
+}
+HISTORY = (1, 2, 4, 8, 16)
+MOST = 1.5
+
+
+def run(
+    sf: SF = 5.0,
+    views: Annotated[str, typer.Option(help=f"Of {', '.join(VIEWS)}.")] = ",".join(VIEWS),
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 3,
+    out: OUT = None,
+) -> None:
+    """CPU of a refresh with a fixed delta as history grows."""
+    from bench._spark import Workbench
+
+    found = _record.experiment("growth", sf, out, rounds=rounds)
+    bench = Workbench()
+    names = views.split(",")
+    for name in names:
+        _cells(found, bench, name, sf, rounds)
+    for name in names:
+        _judge(found, name)
+    found.finish(
+        _shown(found.cells, f"A fixed delta on a growing history, TPC-DS at scale factor {sf:g}, {rounds} rounds")
+    )
+
+
+def _cells(found: _record.Experiment, bench: Workbench, name: str, sf: float, rounds: int) -> None:
+    """The cells of a view, all measured together if one is missing: histories take turns, so that none has a warmer session than others."""
+    from bench._spark import median
+
+    measured: dict[int, list[Figures]] = {times: [] for times in HISTORY}
+
+    def figures(times: int) -> Figures:
+        for n in range(0 if measured[times] else rounds + 1):
+            for each in HISTORY[:: -1 if n % 2 else 1]:
+                taken = _refreshed(bench, name, each, sf)
+                measured[each] += [taken] if n else []
+        return median(measured[times])
+
+    for times in HISTORY:
+        found.cell(f"{name} {times}x", partial(figures, times))
+
+
+def _refreshed(bench: Workbench, name: str, times: int, sf: float) -> Figures:
+    """A refresh after a history of so many units, and recomputing, once."""
+    from bench import _arrivals
+    from bench._spark import ALL, FULL
+    from tempura.timeline import Timeline
+
+    def place(workspace: Path) -> Job:
+        deal = _arrivals.growing(times)
+        return _arrivals.job(VIEWS[name], sf, deal, Timeline.refresh(), workspace, objective="latest-first")
+
+    measured = bench.turns({ALL: place}, 1, warm=0)
+    last, batch = measured[ALL]["points"]["t2"], measured[FULL]["points"]["t2"]
+    return {
+        "history": times,
+        "last_cpu": last["task_cpu"],
+        "batch_cpu": batch["task_cpu"],
+        "last_jvm": last["jvm_cpu"],
+        "batch_jvm": batch["jvm_cpu"],
+        "estimated": last["estimated"],
+        "rows_read": last["rows_read"],
+        "bytes_read": last["bytes_read"],
+        "states": last["states"],
+        "right": measured[ALL]["right"],
+    }
+
+
+def _judge(found: _record.Experiment, name: str) -> None:
+    cells = [found.cells[f"{name} {times}x"] for times in HISTORY]
+    for cpu, kind in (("last_jvm", "JVM CPU"), ("last_cpu", "task CPU")):
+        ratio = cells[-1][cpu] / cells[0][cpu]
+        batch = cells[-1][cpu.replace("last", "batch")] / cells[0][cpu.replace("last", "batch")]
+        told = f"{ratio:.2f}x, where recomputing grows {batch:.1f}x"
+        found.expect(f"{name}, {kind}: at most {MOST}x over {HISTORY[-1]}x history", told, ratio <= MOST)
+    wrong = [f"{cell['history']}x" for cell in cells if not cell["right"]]
+    found.expect(f"{name}: every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
+
+
+def _shown(cells: Mapping[str, Figures], title: str) -> Table:
+    table = Table(title=title, caption="CPU seconds")
+    for column in ("view", "last run: tasks", "JVM", "recomputing: tasks", "JVM", "rows read", "MB read"):
+        table.add_column(column, justify="left" if column == "view" else "right", no_wrap=True)
+    for name, cell in cells.items():
+        cpu = [f"{cell[c]:.2f}" for c in ("last_cpu", "last_jvm", "batch_cpu", "batch_jvm")]
+        table.add_row(name, *cpu, f"{cell['rows_read']:,.0f}", f"{cell['bytes_read'] / 1e6:.1f}")
+    return table

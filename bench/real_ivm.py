@@ -1,0 +1,45 @@
+"""Refreshing by each method, on Spark: CPU, rows, bytes and shuffles of the last run with all methods, with each one alone, and recomputed.
+
+Five queries with equal parts at two points (delta-big), and q10 under all four patterns of arrival: the paper's figures of real CPU cost for view
+maintenance. What counts is the last run; rows, bytes and jobs are those of the whole course. Where rows are taken back, recomputing has to net the changes first.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench import _record
+from bench._record import OUT, QUERIES, SF
+
+PATTERNS = ("delta-big", "delta-small", "delta-R", "delta-RS")
+VARIED = 10
+"""The query that all patterns are tried with."""
+
+
+def run(
+    sf: SF = 1.0,
+    queries: QUERIES = "q10,q35,q40,q80,q93",
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
+    out: OUT = None,
+) -> None:
+    """Real CPU of the last run of a refresh, method by method."""
+    from bench import _real
+    from bench._spark import Workbench
+    from tempura.timeline import Timeline
+
+    found = _record.experiment("real-ivm", sf, out, rounds=rounds)
+    bench = Workbench()
+    timeline = Timeline.refresh()
+    numbers = _record.query_numbers(queries)
+    wanted = [(q, PATTERNS[0]) for q in numbers] + [(q, p) for q in numbers if q == VARIED for p in PATTERNS[1:]]
+    groups = {}
+    for query, pattern in wanted:
+        jobs = _real.method_jobs(query, sf, pattern, timeline, "latest-first")
+        name = f"q{query} {pattern}"
+        groups[name] = _real.cells(found, bench, name, jobs, rounds, at=[p.name for p in timeline.points])
+    _real.judge(found, groups, "last", ["q40 delta-big", "q10 delta-small"])
+    found.finish(
+        _real.table_of(f"Refreshing TPC-DS at scale factor {sf:g}: the last run, {rounds} rounds", groups, "last")
+    )

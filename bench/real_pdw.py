@@ -1,0 +1,44 @@
+"""A warehouse by each method, on Spark: CPU at the prices of two points, with all methods, with each one alone, and recomputed at the end.
+
+Early work costs 0.3 of late work. Five queries with equal parts at both points (delta-big), and q10 under all four patterns of arrival and at 0.7 as well: the
+paper's figures of real CPU cost for the progressive warehouse. A cell's name has the price after the pattern: `q10 delta-RS 0.7 HOV`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bench import _record
+from bench._record import OUT, QUERIES, SF
+from bench.real_ivm import PATTERNS, VARIED
+
+PRICE, DEARER = 0.3, 0.7
+"""What early work costs, late work costing 1."""
+
+
+def run(
+    sf: SF = 1.0,
+    queries: QUERIES = "q10,q35,q40,q80,q93",
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
+    out: OUT = None,
+) -> None:
+    """Real CPU of a warehouse's two runs at their prices, method by method."""
+    from bench import _real
+    from bench._spark import Workbench
+    from tempura.timeline import Timeline
+
+    found = _record.experiment("real-pdw", sf, out, rounds=rounds)
+    bench = Workbench()
+    numbers = _record.query_numbers(queries)
+    wanted = [(q, PATTERNS[0], PRICE) for q in numbers]
+    wanted += [(q, p, w) for q in numbers if q == VARIED for w in (PRICE, DEARER) for p in PATTERNS[w == PRICE :]]
+    groups = {}
+    for query, pattern, price in wanted:
+        jobs = _real.method_jobs(query, sf, pattern, Timeline.warehouse([price, 1.0]), "weighted")
+        name = f"q{query} {pattern} {price:g}"
+        groups[name] = _real.cells(found, bench, name, jobs, rounds, weigh=True)
+    _real.judge(found, groups, "weighted", [])
+    title = f"A warehouse of TPC-DS at scale factor {sf:g}: two runs at their prices, {rounds} rounds"
+    found.finish(_real.table_of(title, groups, "weighted"))

@@ -1,0 +1,138 @@
+"""A day of recurring queries: runs at 14:00, 19:00 and 24:00 against recomputing at 24:00, all of TPC-DS on Spark.
+
+Rows of the fact tables come evenly over the day; work costs 0.25 at 14:00, 0.3 at 19:00 and 1 at 24:00, when the result is due. For each query two ratios to recomputing: what
+the day costs at these prices (weighted), and what is left to do at 24:00 (deadline). Each is given of the CPU of tasks, and of the whole JVM with
+Spark's planning and compiling, which at a small scale are most of it and do not grow with the rows. One round that does not count goes before, so that
+neither side meets code that was never compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from bench import _record
+from bench._record import OUT, QUERIES, SF, Experiment, Figures
+from tempura.errors import TempuraError
+
+if TYPE_CHECKING:
+    from bench._spark import Workbench
+    from tempura.job import Job
+
+PRICES = {"14:00": 0.25, "19:00": 0.3, "24:00": 1.0}
+KINDS = {"": "task CPU", "_jvm": "JVM CPU"}
+SHOWN = 12
+"""So many of the dearest and of the worst queries are shown."""
+
+
+def run(
+    sf: SF = 1.0,
+    queries: QUERIES = "q1-q99",
+    rounds: Annotated[int, typer.Option(help="How often each is measured.")] = 1,
+    warm: Annotated[int, typer.Option(help="Rounds before those that count; 0 saves a third of the time.")] = 1,
+    out: OUT = None,
+) -> None:
+    """Weighted and deadline CPU of a day, query by query, over that of recomputing at its end."""
+    from bench._spark import Workbench
+
+    found = _record.experiment("warehouse", sf, out, rounds=rounds, warm=warm)
+    bench = Workbench()
+    for query in _record.query_numbers(queries):
+        found.cell(f"q{query}", partial(_day, bench, query, sf, rounds, warm))
+    measured = {name: cell for name, cell in found.cells.items() if "error" not in cell}
+    _judge(found, measured)
+    found.finish(_shown(measured, f"A day of TPC-DS at scale factor {sf:g}: {len(measured)} queries, {rounds} rounds"))
+
+
+def _day(bench: Workbench, query: int, sf: float, rounds: int, warm: int) -> Figures:
+    """A query's day and recomputing, taking turns; or what went wrong."""
+    from bench import _arrivals
+    from bench._spark import ALL, FULL, weighted
+    from tempura.timeline import Timeline
+
+    def place(workspace: Path) -> Job:
+        return _arrivals.job(query, sf, _arrivals.DAY, Timeline.warehouse(PRICES), workspace)
+
+    try:
+        measured = bench.turns({ALL: place}, rounds, warm=warm)
+    except TempuraError as error:
+        return {"error": str(error)}
+    points: Mapping[str, Figures] = measured[ALL]["points"]
+    batch = measured[FULL]["points"]["24:00"]
+    last = points["24:00"]
+    return {
+        "weighted_ratio": weighted(points, "task_cpu") / batch["task_cpu"],
+        "deadline_ratio": last["task_cpu"] / batch["task_cpu"],
+        "weighted_ratio_jvm": weighted(points, "jvm_cpu") / batch["jvm_cpu"],
+        "deadline_ratio_jvm": last["jvm_cpu"] / batch["jvm_cpu"],
+        "batch_cpu": batch["task_cpu"],
+        "batch_jvm": batch["jvm_cpu"],
+        "right": measured[ALL]["right"],
+        "points": points,
+        "batch": batch,
+    }
+
+
+def _judge(found: Experiment, cells: Mapping[str, Figures]) -> None:
+    """What the paper and the issue expect of the day, by both ways to count."""
+    if not cells:
+        return
+    for ending, kind in KINDS.items():
+        saved = 1 - _day_cost(cells, ending) / sum(cell["batch" + (ending or "_cpu")] for cell in cells.values())
+        found.expect(
+            f"{kind}: the day costs 55 % less at its prices, or better",
+            f"{abs(saved):.1%} {'less' if saved > 0 else 'more'}",
+            saved >= 0.55,
+        )
+        deadline = [cell["deadline_ratio" + ending] for cell in cells.values()]
+        lower, much = _share(deadline, lambda r: r < 1), _share(deadline, lambda r: r <= 0.75)
+        found.expect(f"{kind}: lower at 24:00 for 85 % of queries or more", f"{lower:.0%}", lower >= 0.85)
+        found.expect(f"{kind}: by a quarter or more for 70 % or more", f"{much:.0%}", much >= 0.7)
+        above = {n: c["weighted_ratio" + ending] for n, c in cells.items() if c["weighted_ratio" + ending] > 1.05}
+        worst = sorted(above.items(), key=lambda item: -item[1])[:SHOWN]
+        told = f"{len(above)} above" + "".join(f", {n} {ratio:.2f}" for n, ratio in worst)
+        found.expect(f"{kind}: no query above 1.05x of recomputing at the day's prices", told, not above)
+    python = sum(p["python_cpu"] for cell in cells.values() for p in cell["points"].values())
+    found.expect("planning and looking at files, in Python, beside that", f"{python:.1f} s for the whole day", None)
+    wrong = [name for name, cell in cells.items() if not cell["right"]]
+    failed = {name: cell["error"].splitlines()[0] for name, cell in found.cells.items() if "error" in cell}
+    found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
+    found.expect("every query can be run", "; ".join(f"{n}: {e}" for n, e in failed.items()) or "all", not failed)
+
+
+def _day_cost(cells: Mapping[str, Figures], ending: str) -> float:
+    return sum(cell["weighted_ratio" + ending] * cell["batch" + (ending or "_cpu")] for cell in cells.values())
+
+
+def _share(ratios: Sequence[float], like: Callable[[float], bool]) -> float:
+    return sum(map(like, ratios)) / len(ratios)
+
+
+def _shown(cells: Mapping[str, Figures], title: str) -> Table:
+    """The totals, the dearest queries, and those with the worst ratio."""
+    table = Table(title=title, caption="seconds of task CPU (of the whole JVM); ratios to recomputing")
+    for column in ("query", *PRICES, "recomputing", "weighted", "deadline"):
+        table.add_column(column, justify="left" if column == "query" else "right", no_wrap=True)
+    if cells:
+        table.add_row("together", *_row(list(cells.values())), end_section=True)
+    dearest = sorted(cells, key=lambda name: -cells[name]["batch_cpu"])[:SHOWN]
+    worst = sorted(set(cells) - set(dearest), key=lambda name: -cells[name]["weighted_ratio"])[:SHOWN]
+    for part in (dearest, worst):
+        for name in part:
+            table.add_row(name, *_row([cells[name]]), end_section=name == part[-1])
+    return table
+
+
+def _row(cells: Sequence[Figures]) -> list[str]:
+    seconds = [
+        tuple(sum(cell["points"][point][cpu] for cell in cells) for cpu in ("task_cpu", "jvm_cpu")) for point in PRICES
+    ]
+    batch = tuple(sum(cell[cpu] for cell in cells) for cpu in ("batch_cpu", "batch_jvm"))
+    day = [sum(s[i] * price for s, price in zip(seconds, PRICES.values(), strict=True)) / batch[i] for i in (0, 1)]
+    last = [seconds[-1][i] / batch[i] for i in (0, 1)]
+    return [f"{a:.2f} ({b:.1f})" for a, b in (*seconds, batch)] + [f"{a:.2f} ({b:.2f})" for a, b in (day, last)]

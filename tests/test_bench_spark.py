@@ -1,0 +1,90 @@
+"""What the benchmarks on Spark share, on little data: every point and recomputing are measured, taking turns, and plans that are the same only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench import _arrivals, _real
+from bench._spark import ALL, FULL, Gauge, Workbench, folder, median, weighted
+from tempura.job import Job
+from tempura.job.shapes import METHODS
+from tempura.spark.session import session
+from tempura.timeline import Timeline
+
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+VIEW = "SELECT cr_reason_sk, SUM(cr_return_amount) AS returned FROM catalog_returns GROUP BY cr_reason_sk"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Workbench]:
+    """A workbench that is not warmed up, on the session that is there or on one of its own."""
+    there = SparkSession.getActiveSession()
+    started = there or session(**SETTINGS)
+    yield Workbench(warm_ups=0)
+    if there is None:
+        started.stop()
+
+
+def test_a_gauge_counts_all_that_is_done_meanwhile(bench: Workbench):
+    gauge = Gauge(bench.spark)
+    with folder() as place:
+        gauge.spark.range(1000).write.parquet(str(place / "rows"))
+        spent, count = gauge.spent(lambda: gauge.spark.read.parquet(str(place / "rows")).where("id >= 0").count())
+    assert count == 1000
+    assert spent.rows_read == 1000 and spent.jobs >= 1 and spent.bytes_read > 0
+    assert spent.task_cpu > 0 and spent.jvm_cpu >= 0 and spent.wall > 0
+    nothing, _ = gauge.spent(lambda: None)
+    assert (nothing.rows_read, nothing.jobs, nothing.task_cpu) == (0, 0, 0)
+
+
+def test_a_job_and_recomputing_take_turns(bench: Workbench):
+    def place(workspace: Path) -> Job:
+        return _arrivals.job(VIEW, 0.01, _arrivals.DAY, Timeline.warehouse([0.25, 0.3, 1.0]), workspace)
+
+    found = bench.turns({ALL: place}, rounds=1, warm=0)
+    assert list(found) == [ALL, FULL] and found[ALL]["right"]
+    assert list(found[ALL]["points"]) == ["t1", "t2", "t3"] and list(found[FULL]["points"]) == ["t3"]
+    recomputed = found[FULL]["points"]["t3"]
+    assert recomputed["rows_read"] > 1000 and recomputed["bytes_written"] > 0
+    assert weighted(found[FULL]["points"], "task_cpu") == recomputed["task_cpu"]
+
+
+def test_each_method_is_planned_and_equal_plans_are_found():
+    jobs = _real.method_jobs(VIEW, 0.01, "delta-small", Timeline.refresh(), "latest-first")
+    assert list(jobs) == [ALL, *METHODS]
+    same = _real.by_plan(jobs)
+    assert sorted(name for names in same.values() for name in names) == sorted(jobs)
+    assert len(same) < len(jobs)
+    assert set(_real.recomputing_work(jobs[ALL])) == {"t1", "t2"}
+
+
+def test_dealt_parts_make_up_history_and_delta():
+    small, large = (_arrivals.job(VIEW, 0.01, _arrivals.growing(n), Timeline.refresh(), "w") for n in (1, 16))
+    for job, history in ((small, 4), (large, 64)):
+        source, expected = job.sources["catalog_returns"], job.catalog["catalog_returns"].arrives
+        first, last = (source.pin(None, point.upto) for point in job.timeline.points)
+        came, new = source.change(None, first).inserted, source.change(first, last).inserted
+        assert expected["t1"] == pytest.approx(history * expected["t2"])
+        assert came == pytest.approx(expected["t1"], rel=0.3) and new == pytest.approx(expected["t2"], rel=0.6)
+    deltas = [job.sources["catalog_returns"].pin(None, job.timeline.points[1].upto) for job in (small, large)]
+    rows = [job.sources["catalog_returns"].statistics(v).rows for job, v in zip((small, large), deltas, strict=True)]
+    assert rows[0] is not None and rows[1] is not None and rows[0] < rows[1] / 8
+
+
+def test_medians_of_rounds():
+    rounds = [
+        {"a": {"cpu": 1.0}, "right": True},
+        {"a": {"cpu": 5.0}, "right": False},
+        {"a": {"cpu": 2.0}, "right": True},
+    ]
+    assert median(rounds) == {"a": {"cpu": 2.0}, "right": False}
