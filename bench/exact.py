@@ -11,18 +11,16 @@ read may be kept, and both searches see the same cut graph. What is still too la
 from __future__ import annotations
 
 import math
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bench import tpcds
-from tempura import Job, Timeline
+from bench import _planned
+from bench._record import OUT, QUERIES, SF, Experiment, Figures, experiment, query_numbers
+from tempura import Job
 from tempura.choose.decide import decide
 from tempura.choose.exact import optimum
 from tempura.choose.search import Alternative, Graph, LatestFirst, Objective, Weighted, without_sharing
@@ -35,64 +33,63 @@ from tests.random_graphs import random_graph
 
 SMALL = "q3,q6,q15,q37,q42,q43,q52,q55,q82,q93,q96"
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "sales" / "job.yaml"
-
-
-class Gap(NamedTuple):
-    """Greedy sharing on one graph beside the exact optimum."""
-
-    name: str
-    alternatives: int
-    places: int
-    unshared: float
-    greedy: float
-    exact: float
-    seconds: float
-
-    @property
-    def share(self) -> float:
-        return max(self.greedy / self.exact - 1, 0.0) if self.exact else 0.0
+NONE = 1e-9
+"""A gap that is but rounding."""
+ABOUT = 0.01
+COLUMNS = ("graph", "alternatives", "places", "unshared", "greedy", "exact", "gap", "seconds")
 
 
 def run(
-    queries: Annotated[str, typer.Option(help="TPC-DS queries, such as q3,q42.")] = SMALL,
+    queries: QUERIES = SMALL,
+    sf: SF = _planned.VIRTUAL,
+    out: OUT = None,
     places: Annotated[int, typer.Option(help="Places to write at that remain in a planner graph.")] = 9,
     largest: Annotated[int, typer.Option(help="Alternatives above which a planner graph is left out.")] = 900,
     graphs: Annotated[int, typer.Option(help="Random graphs per objective.")] = 200,
 ) -> None:
     """Compare greedy sharing with the exact optimum."""
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.width = max(console.width, 100)
-    gaps: list[Gap] = []
-    skipped: list[str] = []
-    jobs = [("running example", Job.load(EXAMPLE))]
-    jobs += [(f"{q} {kind}", tpcds_job(q, kind)) for q in queries.split(",") if q for kind in ("warehouse", "refresh")]
-    for name, job in jobs:
-        found = planner_gap(name, job, places, largest)
-        if isinstance(found, Gap):
-            gaps.append(found)
-        else:
-            skipped.append(found)
-    console.print(table(gaps))
-    for line in skipped:
-        console.print(f"left out: {line}")
+    found = experiment("exact", sf, out, places=places, largest=largest, graphs=graphs)
+    found.cell("running example", lambda: planner_gap(Job.load(EXAMPLE), places, largest))
+    for q in query_numbers(queries):
+        for kind in ("warehouse", "refresh"):
+            job = _planned.job_of(
+                q, sf, "delta-small", _planned.warehouse(2, 0.2) if kind == "warehouse" else _planned.refresh()
+            )
+            found.cell(f"q{q} {kind}", lambda job=job: planner_gap(job, places, largest))
     for objective in (Weighted(), LatestFirst()):
-        console.print(random_line(objective, graphs))
+        found.cell(f"random, {type(objective).__name__}", lambda objective=objective: random_gaps(objective, graphs))
+    finish(found)
 
 
-def tpcds_job(query: str, kind: str) -> Job:
-    """A query at two points under statistics of scale factor 1000."""
-    timeline = Timeline.warehouse([0.2, 1.0]) if kind == "warehouse" else Timeline.refresh(["t1", "t2"])
-    return Job(
-        name=query,
-        query=tpcds.queries()[int(query.strip().lower().lstrip("q"))],
-        catalog=tpcds.catalog(0.01, "delta-small", timeline, virtual=True),
-        timeline=timeline,
-        objective="weighted" if kind == "warehouse" else "latest-first",
+def finish(found: Experiment) -> None:
+    """The table, and how often greedy sharing found the optimum."""
+    planner = {key: c for key, c in found.cells.items() if "exact" in c}
+    optimal, worst = (
+        sum(c["gap"] < NONE for c in planner.values()),
+        max((c["gap"] for c in planner.values()), default=0.0),
     )
+    text = f"greedy sharing within {ABOUT:.0%} of the optimum wherever that is found, on planner graphs"
+    found.expect(text, f"optimal on {optimal} of {len(planner)}, worst gap {worst:.3%}", worst <= ABOUT)
+    for key, c in found.cells.items():
+        if "graphs" in c:
+            said = f"optimal on {c['optimal']} of {c['graphs']}, mean gap {c['mean']:.3%}, worst {c['worst']:.1%}"
+            found.expect(
+                f"greedy sharing within {ABOUT:.0%} of the optimum on average, {key}", said, c["mean"] <= ABOUT
+            )
+    rows = [
+        [key, f"{c['alternatives']:,}", str(c["places"]), *(f"{c[n]:.5g}" for n in ("unshared", "greedy", "exact")), f"{c['gap']:.3%}", f"{c['seconds']:.1f}"]
+        for key, c in planner.items()
+    ]  # fmt: skip
+    shown = _planned.table_of(
+        "Greedy sharing and the exact optimum on planner graphs cut down to few places", COLUMNS, rows
+    )
+    left_out = [f"{key}: {c['left_out']}" for key, c in found.cells.items() if "left_out" in c]
+    shown.caption = f"left out: {'; '.join(left_out)}" if left_out else None
+    found.finish(shown)
 
 
-def planner_gap(name: str, job: Job, places: int, largest: int) -> Gap | str:
-    """The gap on a job's graph, cut down to some places; or why it is left out."""
+def planner_gap(job: Job, places: int, largest: int) -> Figures:
+    """Greedy sharing beside the optimum on a job's graph, cut down to some places; or why it is left out."""
     explored = explore(job, ALL)
     implementation = Implementation(explored.space, cost_model("spark"))
     graph = implementation.graph(explored.required, [p.price for p in job.timeline.points])
@@ -100,22 +97,25 @@ def planner_gap(name: str, job: Job, places: int, largest: int) -> Gap | str:
     cut = compact(keeping(graph, decide(graph, objective, None, ALL, forced=False), places))
     alternatives = sum(map(len, cut.alternatives))
     if alternatives > largest:
-        return f"{name}, whose graph has {alternatives} alternatives"
+        return {"left_out": f"{alternatives} alternatives"}
     started = time.perf_counter()
     try:
         exact = optimum(cut, objective, limit=places)
     except PlanError as error:
-        return f"{name}: {error}"
+        return {"left_out": error.message}
     seconds = time.perf_counter() - started
-    greedy = decide(cut, objective, None, ALL, forced=False)
-    unshared = without_sharing(cut, objective)
-    used = len(set(cut.required)) + sum(
-        len(cut.prices) - first for first, save in zip(cut.available, cut.save, strict=True) if math.isfinite(save)
-    )
+    greedy = number(cut, decide(cut, objective, None, ALL, forced=False), objective)
+    writable = (f for f, save in zip(cut.available, cut.save, strict=True) if math.isfinite(save))
     scale = _scale(cut, objective)
-    return Gap(
-        name, alternatives, used, unshared / scale, number(cut, greedy, objective) / scale, exact / scale, seconds
-    )
+    return {
+        "alternatives": alternatives,
+        "places": len(set(cut.required)) + sum(len(cut.prices) - first for first in writable),
+        "unshared": without_sharing(cut, objective) / scale,
+        "greedy": greedy / scale,
+        "exact": exact / scale,
+        "gap": max(greedy / exact - 1, 0.0) if exact else 0.0,
+        "seconds": seconds,
+    }
 
 
 def _scale(graph: Graph, objective: Objective) -> float:
@@ -176,21 +176,8 @@ def compact(graph: Graph) -> Graph:
     )
 
 
-def table(gaps: list[Gap]) -> Table:
-    shown = Table(title="Greedy sharing and the exact optimum on planner graphs cut down to few places")
-    shown.add_column("graph", no_wrap=True)
-    for column in ("alternatives", "places", "unshared", "greedy", "exact", "gap", "seconds"):
-        shown.add_column(column, justify="right", no_wrap=True)
-    for g in gaps:
-        numbers = (f"{g.unshared:.5g}", f"{g.greedy:.5g}", f"{g.exact:.5g}", f"{g.share:.3%}", f"{g.seconds:.1f}")
-        shown.add_row(g.name, str(g.alternatives), str(g.places), *numbers)
-    worst = max((g.share for g in gaps), default=0.0)
-    shown.caption = f"{sum(g.share < 1e-9 for g in gaps)} of {len(gaps)} optimal, worst gap {worst:.3%}"
-    return shown
-
-
-def random_line(objective: Objective, graphs: int) -> str:
-    """The gaps on small random graphs, in one line."""
+def random_gaps(objective: Objective, graphs: int) -> Figures:
+    """The gaps on small random graphs."""
     gaps: list[float] = []
     for seed in range(graphs):
         prices = [0.3, 1.0] if seed % 2 else None
@@ -200,5 +187,10 @@ def random_line(objective: Objective, graphs: int) -> str:
         except PlanError:
             continue
         gaps.append(float(number(graph, choose(graph, objective), objective) / exact - 1))
-    optimal, mean = sum(g < 1e-9 for g in gaps), sum(gaps) / max(len(gaps), 1)
-    return f"random graphs, {type(objective).__name__}: {optimal} of {len(gaps)} optimal, mean gap {mean:.3%}, worst {max(gaps, default=0.0):.1%}"
+    optimal = sum(g < NONE for g in gaps)
+    return {
+        "graphs": len(gaps),
+        "optimal": optimal,
+        "mean": sum(gaps) / max(len(gaps), 1),
+        "worst": max(gaps, default=0.0),
+    }

@@ -1,97 +1,99 @@
-"""How long planning takes: every TPC-DS query, with all methods, and how that grows with the number of points.
+"""How long planning takes: every TPC-DS query with three points, beside one point, and beside Spark's own planning of the same query.
 
-    python -m bench planning                       # the 99 queries at |T| = 3, beside |T| = 1
-    python -m bench planning --queries q5,q33
-    python -m bench planning --points 3,9          # exploration and sharing at 9 points against 3
+    python -m bench planning
+    python -m bench planning --queries q5,q33 --no-spark
 
-Statistics are those of scale factor 1000 (no data are needed but those of the smallest scale, for the shape of columns). Counts say how much work
-planning was and repeat exactly; seconds are those of this machine, best of `--repeat`.
+One point is traditional planning: the same planner with nothing to be incremental about. Spark's planning is parsing, analysis, optimization and the physical plan in a
+warm session over the smallest tables. All are CPU seconds of the one thread that plans, the quickest of `--repeat`.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from bench import tpcds
-from tempura import IncrementalPlan, Job, Timeline, plan
+from bench import _planned, tpcds
+from bench._record import OUT, QUERIES, SF, Experiment, experiment, query_numbers
+
+MOST, MOST_FOR_ALL = 0.5, 3.0
+"""Seconds within which 80 % of the queries, and all of them, are to be planned."""
+TRADITIONAL = 24.0
+"""How many times as long as traditional planning the paper took for 80 % of the queries."""
+
+COLUMNS = (
+    "query",
+    "explore",
+    "share",
+    "total",
+    "|T|=1",
+    "Spark",
+    "/ |T|=1",
+    "/ Spark",
+    "groups",
+    "facts",
+    "costings",
+    "stopped",
+)
 
 
 def run(
-    queries: Annotated[str, typer.Option(help="Such as q5,q33; all 99 by default.")] = "",
-    points: Annotated[str, typer.Option(help="Numbers of points to compare, such as 1,3 or 3,9.")] = "1,3",
+    queries: QUERIES = "q1-q99",
+    sf: SF = _planned.VIRTUAL,
+    out: OUT = None,
+    points: Annotated[int, typer.Option(help="Points of the timeline.")] = 3,
     pattern: Annotated[str, typer.Option(help="How data arrive: " + ", ".join(tpcds.PATTERNS))] = "delta-small",
-    repeat: Annotated[int, typer.Option(help="Times to plan each query; the quickest counts.")] = 1,
+    repeat: Annotated[int, typer.Option(help="Times to plan each query; the quickest counts.")] = 3,
+    spark: Annotated[bool, typer.Option(help="Measure Spark's own planning as well.")] = True,
 ) -> None:
-    """Plan TPC-DS queries and print what it took."""
-    numbers = [int(q.strip().lower().lstrip("q")) for q in queries.split(",") if q.strip()] or sorted(tpcds.queries())
-    few, many = (int(p) for p in points.split(","))
-    rows = [
-        (n, planned(n, few, pattern, repeat), planned(n, many, pattern, repeat)) for n in track(numbers, "planning")
-    ]
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(table(rows, few, many))
-    for line in summary(rows, few, many):
-        console.print(line)
+    """Plan TPC-DS queries, and time it."""
+    found = experiment("planning", sf, out, points=points, pattern=pattern, repeat=repeat)
+    numbers = query_numbers(queries)
+    for n in numbers:
+        for t in (1, points):
+            job = _planned.job_of(n, sf, pattern, _planned.warehouse(t))
+            found.cell(f"q{n} |T|={t}", lambda job=job: _planned.quickest(job, None, repeat))
+    if spark:
+        from bench import _spark_planning
+
+        planner = _spark_planning.Planner(repeat)
+        for n in numbers:
+            found.cell(f"q{n} spark", lambda n=n: planner.planned(n))
+    judge(found, numbers, points, spark)
+    slowest_first = sorted(numbers, key=lambda n: -found.cells[f"q{n} |T|={points}"]["seconds"])
+    title = f"Planning with |T| = {points}, |T| = 1, and Spark's own planning: CPU seconds"
+    found.finish(_planned.table_of(title, COLUMNS, [_row(found, n, points) for n in slowest_first]))
 
 
-def planned(number: int, points: int, pattern: str, repeat: int) -> IncrementalPlan:
-    """The quickest of several plannings."""
-    prices = [0.3] * (points - 1) + [1.0]
-    timeline = Timeline.warehouse(prices)
-    catalog = tpcds.catalog(0.01, pattern, timeline, virtual=True)
-    job = Job(name=f"q{number}", query=tpcds.queries()[number], catalog=catalog, timeline=timeline)
-    return min((plan(job, baselines=False) for _ in range(repeat)), key=seconds)
-
-
-def seconds(found: IncrementalPlan) -> float:
-    return found.planning.explore_seconds + found.planning.share_seconds
-
-
-Row = tuple[int, IncrementalPlan, IncrementalPlan]
-
-
-def table(rows: list[Row], few: int, many: int) -> Table:
-    shown = Table(title=f"Planning with |T| = {many}, and the ratio to |T| = {few}")
-    for column in (
-        "query",
-        "explore s",
-        "share s",
-        "total s",
-        "TVRs",
-        "groups",
-        "facts",
-        "firings",
-        "costings",
-        f"/ |T|={few}",
-        "stopped",
-    ):
-        shown.add_column(column, justify="left" if column in ("query", "stopped") else "right")
-    for number, small, large in sorted(rows, key=lambda r: -seconds(r[2])):
-        p = large.planning
-        shown.add_row(
-            f"q{number}", f"{p.explore_seconds:.3f}", f"{p.share_seconds:.3f}", f"{seconds(large):.3f}", str(p.tvrs), str(p.groups),
-            str(p.facts), str(p.firings), str(p.costings), f"{seconds(large) / seconds(small):.1f}", p.stop_reason,
-        )  # fmt: skip
-    return shown
-
-
-def summary(rows: list[Row], few: int, many: int) -> list[str]:
-    """The figures that matter: quantiles, and growth with the number of points."""
-    totals = sorted(seconds(large) for _, _, large in rows)
-    at = totals[min(len(totals) - 1, int(0.8 * len(totals)))]
-
-    def growth(part: str) -> float:
-        return sum(getattr(b.planning, part) for _, _, b in rows) / sum(getattr(a.planning, part) for _, a, _ in rows)
-
+def _row(found: Experiment, n: int, points: int) -> list[str]:
+    p, one = found.cells[f"q{n} |T|={points}"], found.cells[f"q{n} |T|=1"]
+    own: dict[str, Any] | None = found.cells.get(f"q{n} spark")
+    total = p["seconds"]
     return [
-        f"|T| = {many}: half within {totals[len(totals) // 2]:.2f} s, 80 % within {at:.2f} s, all within {totals[-1]:.2f} s",
-        f"|T| {few} to {many}: exploration {growth('explore_seconds'):.2f}x, sharing {growth('share_seconds'):.2f}x, "
-        f"facts {growth('facts'):.2f}x, firings {growth('firings'):.2f}x" if few > 1 else
-        f"|T| = {many} against |T| = {few}: exploration {growth('explore_seconds'):.1f}x",
+        f"q{n}", f"{p['explore_seconds']:.3f}", f"{p['share_seconds']:.3f}", f"{total:.3f}", f"{one['seconds']:.3f}",
+        f"{own['seconds']:.3f}" if own else "–", f"{total / one['seconds']:.1f}", f"{total / own['seconds']:.1f}" if own else "–",
+        f"{p['groups']:,}", f"{p['facts']:,}", f"{p['costings']:,}", p["stopped"],
     ]  # fmt: skip
+
+
+def judge(found: Experiment, numbers: list[int], points: int, spark: bool) -> None:
+    """The figures that matter: quantiles, and ratios to traditional planning."""
+    totals = sorted(found.cells[f"q{n} |T|={points}"]["seconds"] for n in numbers)
+    found.expect(f"80 % planned within {MOST} CPU seconds", f"{_share(totals, 0.8):.2f} s", _share(totals, 0.8) <= MOST)
+    found.expect(f"all planned within {MOST_FOR_ALL:g} CPU seconds", f"{totals[-1]:.2f} s", totals[-1] <= MOST_FOR_ALL)
+    clock = sorted(found.cells[f"q{n} |T|={points}"]["clock_seconds"] for n in numbers)
+    found.expect("the same on the clock, beside whatever else the machine did", f"80 % within {_share(clock, 0.8):.2f} s, all within {clock[-1]:.2f} s", None)  # fmt: skip
+    for name, other in (("one point", "|T|=1"), ("Spark's own planning", "spark")):
+        if other == "spark" and not spark:
+            continue
+        ratios = sorted(
+            found.cells[f"q{n} |T|={points}"]["seconds"] / found.cells[f"q{n} {other}"]["seconds"] for n in numbers
+        )
+        at = _share(ratios, 0.8)
+        text = f"80 % within {TRADITIONAL:g}x of {name} (the paper's figure for traditional planning)"
+        found.expect(text, f"{at:.1f}x; half within {_share(ratios, 0.5):.1f}x", at <= TRADITIONAL)
+
+
+def _share(ordered: list[float], share: float) -> float:
+    """The value that a share of them does not exceed."""
+    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

@@ -8,7 +8,6 @@ stands what was compared, what failed, and where a plan with all methods is dear
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -28,7 +27,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bench import tpcds
+from bench import _record, tpcds
+from bench._record import query_numbers
 from tempura.job import Job, parse_methods
 from tempura.job.shapes import METHODS
 from tempura.timeline import MAIN, Timeline
@@ -155,12 +155,7 @@ def run_cells(cells: Sequence[Cell], sf: float, points: int, limit: float) -> li
 
 def code_version() -> str:
     """A number for the code that plans and judges."""
-    digest = hashlib.sha256()
-    for path in sorted(
-        [*(ROOT / "src").rglob("*.py"), ROOT / "tests/duckrun.py", ROOT / "bench/tpcds.py", Path(__file__)]
-    ):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    return _record.code_version(ROOT / "tests" / "duckrun.py", Path(__file__))
 
 
 def earlier(path: Path, version: str | None) -> dict[str, Record]:
@@ -264,15 +259,6 @@ def _listed(text: str, known: Sequence[str]) -> list[str]:
         if part not in known:
             raise typer.BadParameter(f"{part!r} is none of {', '.join(known)}")
     return chosen
-
-
-def query_numbers(text: str) -> list[int]:
-    """`q1,q3-q7,20` as numbers."""
-    found: list[int] = []
-    for part in text.lower().replace("q", "").split(","):
-        first, _, last = part.strip().partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
 
 
 def run_grid(

@@ -1,0 +1,205 @@
+"""Figures of the experiments that run on Spark: distributions over a day, growth, choices, peers, and methods side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from bench._plots_style import COLOURS, bars, common_legend, key_parts, ordered, plain_log
+
+Document = Mapping[str, Any]
+TASKS, JVM, BATCH = "#0072B2", "#D55E00", "#999999"
+METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
+
+
+def warehouse(document: Document) -> Figure:
+    """The distribution over queries of the ratios to recomputing."""
+    cells = [c for c in document["cells"].values() if "weighted_ratio" in c]
+    figure, both = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
+    for axes, ratio, title in zip(both, ("weighted_ratio", "deadline_ratio"), ("the whole day, at its prices", "at the deadline, 24:00"), strict=True):  # fmt: skip
+        for ending, word, colour in (("", "CPU of tasks", TASKS), ("_jvm", "CPU of the JVM", JVM)):
+            values = sorted(c[ratio + ending] for c in cells)
+            shares = [(n + 1) / len(values) * 100 for n in range(len(values))]
+            axes.step([0, *values], [0, *shares], where="post", color=colour, linewidth=2, label=word)
+        axes.axvline(1, color="#444444", linewidth=1, linestyle="--")
+        axes.text(1.01, 3, " recomputing", color="#444444", fontsize=9)
+        axes.set_xlim(0, max(1.5, min(3.0, max(c[ratio + "_jvm"] for c in cells) * 1.05)))
+        axes.set_title(title)
+        axes.set_xlabel("CPU relative to recomputing at 24:00")
+        axes.grid(True, axis="both")
+    both[0].set_ylabel("queries, %")
+    both[0].set_ylim(0, 102)
+    both[1].legend(loc="lower right", bbox_to_anchor=(1, 0.1))
+    return figure
+
+
+def growth(document: Document) -> Figure:
+    """The last run and recomputing as history grows, a panel for each query."""
+    cells = document["cells"]
+    views = ordered(key_parts(key)[0] for key in cells)
+    figure, panels = plt.subplots(1, len(views), figsize=(3.8 * len(views) + 0.6, 3.9), squeeze=False, sharey=True)
+    for axes, view in zip(panels[0], views, strict=True):
+        mine = sorted((c for key, c in cells.items() if key_parts(key)[0] == view), key=lambda c: c["history"])
+        history = [c["history"] for c in mine]
+        for part, word, colour, line in (
+            ("last_cpu", "last run, tasks", TASKS, "-"), ("last_jvm", "last run, JVM", TASKS, ":"),
+            ("batch_cpu", "recomputing, tasks", BATCH, "-"), ("batch_jvm", "recomputing, JVM", BATCH, ":"),
+        ):  # fmt: skip
+            axes.plot(history, [c[part] for c in mine], color=colour, linestyle=line, marker="o", label=word, linewidth=2)  # fmt: skip
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(history, [f"{h:g}x" for h in history])
+        axes.minorticks_off()
+        plain_log(axes.yaxis)
+        axes.set_title(view)
+        axes.set_xlabel("history")
+    panels[0][0].set_ylabel("CPU seconds")
+    common_legend(figure, panels[0][0], 4)
+    return figure
+
+
+def limit(document: Document) -> Figure:
+    """The last run beside the least that any method could do."""
+    cells = document["cells"]
+    figure, both = plt.subplots(1, 2, figsize=(10.5, 3.8))
+    for axes, kind, title in zip(both, ("cpu", "jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
+        heights = {word: [c[f"{part}_{kind}"] for c in cells.values()] for part, word in (("last", "last run"), ("least", "scan the delta, write the result"))}  # fmt: skip
+        bars(axes, list(cells), heights, dict(zip(heights, (TASKS, BATCH), strict=True)))
+        for n, c in enumerate(cells.values()):
+            times = c[f"last_{kind}"] / c[f"least_{kind}"]
+            axes.text(n, c[f"last_{kind}"], f"{times:.1f}x", ha="right", va="bottom", fontsize=9)
+        axes.set_title(title)
+    both[0].set_ylabel("CPU seconds")
+    common_legend(figure, both[0], 2)
+    return figure
+
+
+def choice(document: Document) -> Figure:
+    """The chosen plan against the best of its rivals, and all estimates against measurements."""
+    cells = document["cells"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
+    mine = {key: c["measured"]["all"] for key, c in cells.items()}
+    rival = {key: min(v for m, v in c["measured"].items() if m != "all") for key, c in cells.items()}
+    low, high = _range([*mine.values(), *rival.values()])
+    left.fill_between([low, high], [low, low], [1.1 * low, 1.1 * high], color="#0072B2", alpha=0.1, label="best, or within 10 %")  # fmt: skip
+    left.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
+    left.plot(list(rival.values()), list(mine.values()), "o", color=TASKS, markersize=6)
+    for key in mine:
+        if mine[key] > 1.1 * rival[key]:
+            left.annotate(key, (rival[key], mine[key]), fontsize=8, xytext=(4, 4), textcoords="offset points")
+    _logarithmic(left, low, high)
+    left.set_xlabel("best other plan, CPU seconds")
+    left.set_ylabel("chosen plan, CPU seconds")
+    left.legend(loc="upper left")
+    for m in METHODS:
+        pairs = [(c["estimated"][m], c["measured"][m]) for c in cells.values() if c["estimated"].get(m) and m in c["measured"]]  # fmt: skip
+        right.plot([e for e, _ in pairs], [v for _, v in pairs], "o", color=COLOURS[m], label=_named(m), markersize=5, markeredgecolor="white", markeredgewidth=0.3)  # fmt: skip
+    every = [v for c in cells.values() for part in ("estimated", "measured") for v in c[part].values() if v]
+    low, high = _range(every)
+    right.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
+    _logarithmic(right, low, high)
+    right.set_xlabel("estimated, CPU seconds")
+    right.set_ylabel("measured, CPU seconds")
+    right.legend(loc="upper left", fontsize=9)
+    return figure
+
+
+def _range(values: list[float]) -> tuple[float, float]:
+    return min(values) / 1.3, max(values) * 1.3
+
+
+def _logarithmic(axes: Axes, low: float, high: float) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    axes.grid(True, axis="both")
+    for axis in (axes.xaxis, axes.yaxis):
+        plain_log(axis)
+
+
+def peers(document: Document) -> Figure:
+    """CPU of each system for each view; a cross where it refuses."""
+    cells = document["cells"]
+    views = ordered(key.rsplit(" ", 1)[0] for key in cells)
+    systems = ordered(key.rsplit(" ", 1)[1] for key in cells)
+    palette = dict(zip(systems, ("#0072B2", "#999999", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"), strict=False))  # fmt: skip
+    figure, axes = plt.subplots(figsize=(11, 4.2))
+    heights = {s: [cells[f"{v} {s}"].get("cpu") or 0.0 for v in views] for s in systems}
+    width = bars(axes, views, heights, palette)
+    floor = 0.8 * min(h for values in heights.values() for h in values if h)
+    for k, system in enumerate(systems):
+        for n, view in enumerate(views):
+            if cells[f"{view} {system}"].get("refused"):
+                middle = n + (k - (len(systems) - 1) / 2) * width
+                axes.plot(middle, floor * 1.15, "x", color=palette[system], markersize=7, markeredgewidth=2)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=floor)
+    plain_log(axes.yaxis)
+    axes.set_ylabel("CPU seconds")
+    cross = Line2D([], [], color="#444444", marker="x", linestyle="none", markeredgewidth=2)
+    common_legend(figure, axes, 4, **{"refused or not installed": cross})
+    return figure
+
+
+def _real(document: Document, part: str, label: str) -> Figure:
+    cells = document["cells"]
+    groups = ordered(key.rsplit(" ", 1)[0] for key in cells)
+    figure, panels = plt.subplots(2, 1, figsize=(11, 6.4), sharex=True)
+    for axes, ending, word in zip(panels, ("cpu", "jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
+        batch = [cells[f"{g} full"][f"{part}_{ending}"] for g in groups]
+        heights = {
+            _named(m): [cells[f"{g} {m}"][f"{part}_{ending}"] / b for g, b in zip(groups, batch, strict=True)] for m in METHODS[:-1]
+        }  # fmt: skip
+        bars(axes, [g.replace(" ", "\n") for g in groups], heights, {_named(m): COLOURS[m] for m in METHODS[:-1]})
+        axes.axhline(1, color="#666666", linewidth=0.9, linestyle="--")
+        for n, seconds in enumerate(batch):
+            axes.text(n, axes.get_ylim()[1], f"{seconds:.3g} s", ha="center", va="bottom", fontsize=9, color="#444444")
+        axes.set_title(f"{word}; above, what recomputing takes", loc="left", pad=18)
+        axes.set_ylabel(f"{label}\nrelative to recomputing")
+    common_legend(figure, panels[0], len(METHODS) - 1)
+    return figure
+
+
+def _named(method: str) -> str:
+    return {"all": "all methods", "full": "recomputing"}.get(method, method)
+
+
+def real_ivm(document: Document) -> Figure:
+    return _real(document, "last", "last run")
+
+
+def real_pdw(document: Document) -> Figure:
+    return _real(document, "weighted", "weighted")
+
+
+def calibration(document: Document) -> Figure:
+    """Estimated against measured CPU of each step, under the shipped profile and under the measured one."""
+    cells = document["cells"]
+    figure, axes = plt.subplots(figsize=(5.6, 5.2))
+    low, high = _range([c[n] for c in cells.values() for n in ("measured", "before", "after") if c[n]])
+    for part, word, colour in (("before", "before calibration", "#E69F00"), ("after", "after calibration", TASKS)):
+        axes.plot([c["measured"] for c in cells.values()], [c[part] for c in cells.values()], "o", color=colour, label=word, markersize=5)  # fmt: skip
+    axes.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
+    _logarithmic(axes, low, high)
+    axes.set_xlabel("measured, CPU seconds")
+    axes.set_ylabel("estimated, CPU seconds")
+    axes.legend(loc="upper left")
+    return figure
+
+
+PLOTS: dict[str, Callable[[Document], Figure]] = {
+    "warehouse": warehouse,
+    "growth": growth,
+    "limit": limit,
+    "choice": choice,
+    "peers": peers,
+    "real-ivm": real_ivm,
+    "real-pdw": real_pdw,
+    "calibration": calibration,
+}

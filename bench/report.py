@@ -1,0 +1,148 @@
+"""One page with all finished experiments: what each shows, how it was measured, its figure, its table, and what was expected of it.
+
+    python -m bench report                         # into .cache/bench/report.html
+    python -m bench report --out DIR
+
+The page needs nothing else: figures are drawn into it.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from bench._record import OUT, results, wide_console
+
+ORDER = (
+    "planning", "complexity", "size", "methods", "ablation", "exact", "effect-ivm", "effect-pdw", "states", "sensitivity", "real-ivm",
+    "real-pdw", "warehouse", "refresh", "growth", "limit", "choice", "calibration", "peers",
+)  # fmt: skip
+"""The order of the page; experiments that are not named come last."""
+MARKS = {True: ("✓", "met"), False: ("✗", "missed"), None: ("·", "unjudged")}
+
+STYLE = """
+:root { color-scheme: light }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 1080px; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.9rem; margin-bottom: .3rem } h2 { font-size: 1.35rem; margin: 3.2rem 0 .2rem; border-top: 1px solid #ddd; padding-top: 1.2rem }
+.what { margin: .2rem 0 .6rem; max-width: 60rem } .how { color: #555; font-size: .85rem; margin: .2rem 0 }
+code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 3px; font-size: .85rem }
+figure { margin: 1.2rem 0 } figure svg { max-width: 100%; height: auto }
+table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; margin: .8rem 0 }
+caption { text-align: left; color: #444; padding-bottom: .3rem } th, td { padding: .18rem .55rem; border-bottom: 1px solid #eee; text-align: left; white-space: nowrap }
+th { border-bottom: 1px solid #999; font-weight: 600 } .right { text-align: right } .wide { overflow-x: auto }
+ul.expected { list-style: none; padding: 0; margin: .8rem 0 } ul.expected li { padding: .12rem 0 .12rem 1.6rem; text-indent: -1.6rem }
+.mark { display: inline-block; width: 1.6rem; text-indent: 0; font-weight: 700 } .met .mark { color: #0072B2 } .missed .mark { color: #D55E00 } .unjudged .mark { color: #777 }
+summary { cursor: pointer; color: #0072B2 }
+"""
+
+
+def run(out: OUT = None) -> None:
+    """Put all finished experiments on one page."""
+    folder = results(out)
+    documents, others = finished(folder)
+    path = folder / "report.html"
+    path.write_text(page(documents), encoding="utf-8")
+    console = wide_console()
+    for document in documents:
+        console.print(f"{document['name']}: {verdict(document)}", markup=False, highlight=False)
+    for name in others:
+        console.print(f"left out, as it is no finished experiment: {name}", markup=False, highlight=False)
+    console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def finished(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The documents of a folder in the order of the page, and the names of files that are none."""
+    found: list[dict[str, Any]] = []
+    others: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        document = json.loads(path.read_text())
+        if isinstance(document, dict) and {"name", "cells", "expectations", "machine"} <= document.keys():
+            found.append(document)
+        else:
+            others.append(path.name)
+    place = {name: n for n, name in enumerate(ORDER)}
+    return sorted(found, key=lambda d: (place.get(d["name"], len(ORDER)), d["name"])), others
+
+
+def verdict(document: dict[str, Any]) -> str:
+    """How many expectations were met."""
+    judged = [e["met"] for e in document["expectations"] if e["met"] is not None]
+    return f"{sum(judged)} of {len(judged)} expectations met"
+
+
+def page(documents: list[dict[str, Any]]) -> str:
+    """The whole page."""
+    listed = "".join(
+        f'<tr><td><a href="#{d["name"]}">{d["name"]}</a></td><td>{escape(d["title"].partition(":")[0].rstrip("."))}</td>'
+        f'<td class="right">{d["sf"]:g}</td><td class="right">{verdict(d)}</td></tr>'
+        for d in documents
+    )
+    head = "<tr><th>experiment</th><th>what it shows</th><th class=right>scale factor</th><th class=right>expectations</th></tr>"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Tempura: experiments</title><style>{STYLE}</style>'
+        f"<h1>Tempura: experiments</h1><p class=what>Each was measured by the command that stands with it. What was expected stands beside what came out, met (✓) or not (✗).</p>"
+        f"<div class=wide><table>{head}{listed}</table></div>{''.join(map(section, documents))}</html>"
+    )
+
+
+def section(document: dict[str, Any]) -> str:
+    """One experiment."""
+    machine, versions = document["machine"], document["versions"]
+    settings = ", ".join(f"{k} {v}" for k, v in document["settings"].items() if k != "sf")
+    how = [
+        f"<code>{escape(document['command'])}</code>",
+        f"{document['date'][:10]}; scale factor {document['sf']:g}" + (f"; {escape(settings)}" if settings else ""),
+        escape(f"{machine['cores']} cores, {machine['memory']}, {machine['cpu']}, {machine['platform']}"),
+        escape(", ".join(f"{name} {version}" for name, version in versions.items())),
+    ]
+    return (
+        f'<section><h2 id="{document["name"]}">{document["name"]}</h2><p class=what>{escape(document["title"])}</p>'
+        + "".join(f"<p class=how>{line}</p>" for line in how)
+        + expectations(document["expectations"])
+        + drawn(document)
+        + table(document.get("table"))
+        + "</section>"
+    )
+
+
+def expectations(expected: list[dict[str, Any]]) -> str:
+    """What was expected, with marks."""
+    items = "".join(
+        f'<li class="{MARKS[e["met"]][1]}"><span class=mark>{MARKS[e["met"]][0]}</span>{escape(e["text"])}: <b>{escape(e["figure"])}</b></li>'
+        for e in expected
+    )
+    return f"<ul class=expected>{items}</ul>" if items else ""
+
+
+def drawn(document: dict[str, Any]) -> str:
+    """The figure as SVG inside the page; nothing if there is none."""
+    from bench import _plots
+
+    figure = _plots.figure_of(document)
+    if figure is None:
+        return ""
+    text = StringIO()
+    _plots.write_svg(figure, text, document["name"])
+    return f"<figure>{text.getvalue()[text.getvalue().index('<svg') :]}</figure>"
+
+
+LONG = 25
+"""A table of more rows is folded away."""
+
+
+def table(shown: dict[str, Any] | None) -> str:
+    """The table that the benchmark printed."""
+    if shown is None:
+        return ""
+    side = [" class=right" if right else "" for right in shown["right"]]
+
+    def line(cells: list[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}{s}>{escape(c)}</{tag}>" for c, s in zip(cells, side, strict=True)) + "</tr>"
+
+    caption = "<br>".join(escape(part) for part in (shown["title"], shown["caption"]) if part)
+    rows = "".join(line(row, "td") for row in shown["rows"])
+    text = f"<div class=wide><table><caption>{caption}</caption>{line(shown['columns'], 'th')}{rows}</table></div>"
+    return f"<details><summary>all {len(shown['rows'])} rows</summary>{text}</details>" if len(shown["rows"]) > LONG else text  # fmt: skip

@@ -1,0 +1,142 @@
+"""Benchmarks go on where they were stopped, and measure anew what has changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.table import Table
+
+from bench import (
+    _planned,
+    _plots,
+    _record,
+    ablation,
+    complexity,
+    effect_ivm,
+    effect_pdw,
+    methods,
+    planning,
+    report,
+    sensitivity,
+    size,
+    states,
+)
+from bench._record import experiment, query_numbers
+from tempura import plan
+from tempura.errors import JobError
+
+
+def counted(log: list[int], answer: int = 1):
+    def compute() -> dict[str, int]:
+        log.append(answer)
+        return {"answer": answer}
+
+    return compute
+
+
+def test_a_stopped_benchmark_goes_on(tmp_path: Path):
+    log: list[int] = []
+    first = experiment("size", 1, tmp_path, pattern="delta-big")
+    assert first.cell("q1", counted(log, 1)) == {"answer": 1}
+    with (tmp_path / "size.jsonl").open("a") as file:
+        file.write('{"key": "q2", "vers')  # Killed while it wrote.
+    again = experiment("size", 1, tmp_path, pattern="delta-big")
+    assert again.cell("q1", counted(log, 2)) == {"answer": 1}
+    assert again.cell("q2", counted(log, 3)) == {"answer": 3}
+    third = experiment("size", 1, tmp_path, pattern="delta-big")
+    assert third.cell("q2", counted(log, 4)) == {"answer": 3}
+    assert log == [1, 3]
+
+
+def test_other_settings_and_other_code_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log: list[int] = []
+    experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 1))
+    experiment("size", 1, tmp_path, pattern="delta-small").cell("q1", counted(log, 2))
+    experiment("size", 2, tmp_path, pattern="delta-big").cell("q1", counted(log, 3))
+    monkeypatch.setattr(_record, "code_version", lambda: "another")
+    experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 4))
+    assert log == [1, 2, 3, 4]
+
+
+def test_what_was_expected_stands_beside_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    found = experiment("effect_ivm", 1000, tmp_path)
+    found.cell("q40", lambda: {"ratio": 0.2})
+    found.expect("at most half", "0.2", True)
+    found.expect("at most a tenth", "0.2", False)
+    table = Table("query", "ratio", title="Effect")
+    table.add_row("q40", "0.2")
+    found.finish(table)
+    said = capsys.readouterr().out
+    assert "NOT MET  at most a tenth: 0.2" in said
+    document = json.loads((tmp_path / "effect-ivm.json").read_text())
+    assert document["cells"] == {"q40": {"ratio": 0.2}}
+    assert [e["met"] for e in document["expectations"]] == [True, False]
+    assert document["table"]["rows"] == [["q40", "0.2"]]
+    assert document["sf"] == 1000 and document["machine"]["cores"] and document["versions"]["pyspark"]
+
+
+def test_queries_are_named_by_numbers_and_ranges():
+    assert query_numbers("q10, q40,q3-q5,4") == [10, 40, 3, 4, 5]
+    with pytest.raises(JobError, match="is no query"):
+        query_numbers("star")
+
+
+def document(name: str, cells: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name, "title": "What <it> shows.", "command": f"python -m bench {name}", "date": "2026-01-01", "measured": [None, None],
+        "machine": {"cores": 2, "memory": "8 GiB", "platform": "Linux", "cpu": "x"}, "versions": {"python": "3"}, "sf": 1.0,
+        "settings": {"sf": 1.0, "points": 3}, "cells": cells, "expectations": [{"text": "a < b", "figure": "1", "met": False}],
+        "table": {"title": "T", "caption": "", "columns": ["q", "s"], "right": [False, True], "rows": [["q1", "1"]]},
+    }  # fmt: skip
+
+
+METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
+CPU = {"last_cpu": 1.0, "last_jvm": 2.0, "batch_cpu": 3.0, "batch_jvm": 4.0, "weighted_cpu": 1.0, "weighted_jvm": 2.0}
+ON_SPARK: dict[str, dict[str, Any]] = {
+    "warehouse": {"q1": {f"{r}_ratio{e}": 0.5 for r in ("weighted", "deadline") for e in ("", "_jvm")}, "q2": {"error": "no"}},
+    "growth": {f"star {h}x": CPU | {"history": h} for h in (1, 2, 4)},
+    "limit": {"q40": CPU | {"least_cpu": 0.5, "least_jvm": 1.0}},
+    "choice": {"q40 delta-big": {"measured": dict.fromkeys(METHODS, 1.0), "estimated": dict.fromkeys(METHODS, 2.0)}},
+    "peers": {"sums tempura": {"cpu": 1.0, "refused": None}, "sums streaming": {"cpu": None, "refused": "no"}},
+    "real-ivm": {f"q40 delta-big {m}": CPU for m in METHODS},
+    "real-pdw": {f"q40 delta-big {m}": CPU for m in METHODS},
+    "calibration": {"s1": {"measured": 1.0, "before": 2.0, "after": 1.1}, "s2": {"measured": 3.0, "before": 1.0, "after": 3.1}},
+}  # fmt: skip
+
+
+def test_the_report_has_every_finished_experiment(tmp_path: Path):
+    seconds = {f"q1 {kind}": {"seconds": 0.1} for kind in ("|T|=1", "|T|=3", "spark")}
+    for name, cells in {**ON_SPARK, "planning": seconds, "something": {"q1": {"x": 1}}}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(document(name, cells)))
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    report.run(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<section>") == len(ON_SPARK) + 2
+    assert page.count("<svg") == len(ON_SPARK) + 1
+    assert "✗" in page and "a &lt; b" in page and "What &lt;it&gt; shows." in page
+    assert not re.search(r"""(src|href)=["'](?!#)""", page.replace("xlink:href", "href")), "the page needs other files"
+
+
+PLANNED = [
+    (complexity.run, {"repeat": 1}), (size.run, {"repeat": 1, "points": "3,5"}), (methods.run, {"repeat": 1}), (ablation.run, {"repeat": 1}),
+    (planning.run, {"repeat": 1, "spark": False}), (effect_ivm.run, {}), (effect_pdw.run, {}), (states.run, {}), (sensitivity.run, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "options"), PLANNED, ids=lambda x: x.__module__.split(".")[-1] if callable(x) else "")
+def test_every_experiment_on_planning_ends_with_a_figure(run: Any, options: dict[str, Any], tmp_path: Path):
+    run(queries="q93", out=tmp_path, **options)
+    (path,) = tmp_path.glob("*.json")
+    found = json.loads(path.read_text())
+    assert found["cells"] and found["expectations"] and found["table"]["rows"]
+    assert found["title"].endswith((".", ":")) or ":" in found["title"]
+    assert _plots.figure_of(found) is not None
+
+
+def test_a_plan_carried_out_as_planned_costs_what_it_was_to_cost():
+    job = _planned.job_of(40, 1000, "delta-small", _planned.refresh())
+    assert sensitivity.carried_out(job, job) == pytest.approx(list(plan(job, baselines=False).cost.work.values()))
