@@ -14,6 +14,7 @@ from tempura.expr import parse
 from tempura.rules.views import kept
 from tempura.schema import NO_KEYS, Column
 from tempura.sql.bind import bind
+from tests.profiles import STEADY
 
 SALES = {"columns": {"o": "bigint", "c": "bigint", "p": "bigint"}, "key": ["o"]}
 CATALOG = Catalog(Table("sales", (Column("o", "bigint"), Column("c", "bigint"), Column("p", "bigint"))))
@@ -23,7 +24,8 @@ def planned(query: str, **more: object) -> IncrementalPlan:
     sales = {**SALES, "arrives": {"t1": 8e6, "t2": 1e6}}
     names = {"columns": {"c": "bigint", "n": "string"}, "key": ["c"], "arrives": {"t1": 500}}
     timeline = [{"at": "t1", "price": 0.2, "deliver": True}, {"at": "t2", "deliver": True}]
-    return plan(Job(query=query, tables={"sales": sales, "names": names}, timeline=timeline, **more), baselines=False)
+    tables = {"sales": sales, "names": names}
+    return plan(Job(query=query, tables=tables, timeline=timeline, cluster=STEADY, **more), baselines=False)
 
 
 def test_the_copied_sides_of_joins_are_data():

@@ -45,9 +45,11 @@ from tempura.estimate.cost import WORK, partial_rows
 from tempura.expr import TRUE, col, parse
 from tempura.schema import NO_KEYS, Column
 from tempura.timeline import Timeline
+from tests.profiles import STEADY
 
 TIMELINE = Timeline.warehouse([1.0])
 SPARK: CostModel = SparkCost()
+STEADILY: CostModel = SparkCost(STEADY)
 UNIT: CostModel = UnitCost()
 SUM = (AggregateCall(Column("total", "double"), "sum", col("price")),)
 COLLECT = (AggregateCall(Column("all", "array<int>"), "collect_list", col("price")),)
@@ -104,10 +106,10 @@ def test_leaves_cost_what_they_read():
     stats = sales(1e6)
     scan = Scan("sales", (), ())
     read = Read("s", (), False, NO_KEYS)
-    assert SPARK.work(scan, [], stats, Shape()) == SPARK.scan(stats) > 0
-    assert SPARK.work(read, [], stats, Shape()) == SPARK.load(stats, False) > 0
-    assert cost(SPARK, Empty((Column("x", "int"),))) == 0
-    assert cost(SPARK, Values((Column("x", "int"),), ((parse("1"),),))) > 0
+    assert STEADILY.work(scan, [], stats, Shape()) == STEADILY.scan(stats) > 0
+    assert STEADILY.work(read, [], stats, Shape()) == STEADILY.load(stats, False) > 0
+    assert cost(STEADILY, Empty((Column("x", "int"),))) == 0
+    assert cost(STEADILY, Values((Column("x", "int"),), ((parse("1"),),))) > 0
 
 
 def test_an_operator_without_a_cost_is_named():
@@ -149,11 +151,11 @@ def test_moving_and_keeping_more_never_costs_less(a: float, b: float):
 
 def test_fixed_costs_decide_small_steps():
     tiny = sales(10)
-    assert SPARK.job() == 0.3
+    assert SPARK.job() == DEFAULT.job > 0
     assert DEFAULT.shuffle <= SPARK.exchange(tiny) < DEFAULT.shuffle * 1.01
     assert SPARK.save(tiny, True) > SPARK.save(tiny, False)
     assert SPARK.load(tiny, True) > SPARK.load(tiny, False), "a bucket is a file"
-    assert SPARK.job() > 100 * cost(SPARK, Aggregate(0, ("category",), SUM), tiny)
+    assert STEADILY.job() > 100 * cost(STEADILY, Aggregate(0, ("category",), SUM), tiny)
 
 
 def test_without_keys_every_pair_is_compared():
@@ -165,10 +167,12 @@ def test_without_keys_every_pair_is_compared():
 def test_broadcast_saves_moving_the_large_side():
     big, small = sales(1e7), returns(1e3)
     join = InnerJoin(0, 1, ON)
-    shipped = cost(SPARK, join, big, small, shape=Shape(broadcast="right")) + SPARK.broadcast(small)
-    exchanged = cost(SPARK, join, big, small) + SPARK.exchange(big) + SPARK.exchange(small)
-    assert shipped < exchanged
-    assert cost(SPARK, join, big, small, shape=Shape(broadcast="left")) > cost(SPARK, join, big, small)
+    for model in (SPARK, STEADILY):
+        shipped = cost(model, join, big, small, shape=Shape(broadcast="right")) + model.broadcast(small)
+        exchanged = cost(model, join, big, small) + model.exchange(big) + model.exchange(small)
+        assert shipped < exchanged
+        assert cost(model, join, big, small, shape=Shape(broadcast="left")) + model.broadcast(big) > shipped
+    assert cost(STEADILY, join, big, small, shape=Shape(broadcast="left")) > cost(STEADILY, join, big, small)
 
 
 def test_what_may_be_broadcast():
@@ -205,7 +209,9 @@ def test_a_vector_adds_up_to_the_work():
     assert vector.cpu > 0 and vector.memory > 0 and vector.io == vector.network == 0
     assert sum(vector) == pytest.approx(spark.work(op, inputs, output))
     assert vector.plus(vector) == tuple(2 * v for v in vector)
-    assert SparkCost(Profile(cpu=3.0, memory=0.0)).work(op, inputs, output) == pytest.approx(3 * vector.cpu)
+    assert SparkCost(Profile(cpu=3.0, memory=0.0)).work(op, inputs, output) == pytest.approx(
+        3 * vector.cpu + vector.fixed
+    )
 
 
 def test_a_profile_is_read_from_json(tmp_path):

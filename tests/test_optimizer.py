@@ -10,6 +10,7 @@ import pytest
 from tempura import IM1, IM2, Job, PlanError, Settings, Timeline, plan
 from tempura.optimizer import explore, memo_text, trace_text, why_text
 from tempura.reference import Bag
+from tests.profiles import STEADY
 
 SUMMARY = """
 with sales_status as (
@@ -89,7 +90,7 @@ PER_CATEGORY = "select c, sum(p) as g from s group by c"
 
 
 def job(query: str = PER_CATEGORY, **more: Any) -> Job:
-    return Job(query=query, tables=TABLES, **{"timeline": POINTS, **more})
+    return Job(query=query, tables=TABLES, **{"timeline": POINTS, "cluster": STEADY, **more})
 
 
 def test_work_moves_to_where_it_is_cheap():

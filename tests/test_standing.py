@@ -12,9 +12,15 @@ from tempura.plans import IncrementalPlan, Step
 from tempura.standing import Kept, Standing
 from tempura.timeline import MAIN
 from tests.duckrun import RunReport, _compare, _create, _quoted  # pyright: ignore[reportPrivateUsage]
+from tests.profiles import STEADY
 from tests.tpcds_grid import Cell, connection_for, job_of
 
 SF, POINTS = 0.01, 3
+
+
+def steady(cell: Cell) -> tempura.Job:
+    """A cell's job where it is worth keeping states, whatever is measured."""
+    return dataclasses.replace(job_of(cell, SF, POINTS, virtual=True), cluster=STEADY)
 
 
 def kept(step: Step, point: str, prints: Fingerprints) -> Kept:
@@ -29,8 +35,7 @@ def loaded(plan: IncrementalPlan, names: set[str]) -> set[str]:
 @pytest.mark.parametrize("query", [3, 10, 40, 51, 93], ids=lambda q: f"q{q}")
 def test_each_run_planned_anew_is_right_and_reads_what_is_there(query: int, scenario: str) -> None:
     connection = connection_for(SF, "delta-RS", POINTS, 1)
-    job = job_of(Cell(query, "delta-RS", scenario, "all"), SF, POINTS, virtual=True)
-    job = dataclasses.replace(job, policy="incremental")
+    job = dataclasses.replace(steady(Cell(query, "delta-RS", scenario, "all")), policy="incremental")
     report, states, read = RunReport(), dict[str, Kept](), set[str]()
     try:
         for done in range(POINTS):
@@ -56,7 +61,7 @@ def test_each_run_planned_anew_is_right_and_reads_what_is_there(query: int, scen
 
 
 def test_what_is_there_is_not_paid_for_again() -> None:
-    job = job_of(Cell(3, "delta-small", "warehouse", "all"), SF, POINTS, virtual=True)
+    job = steady(Cell(3, "delta-small", "warehouse", "all"))
     first = tempura.plan(job, baselines=False)
     prints = Fingerprints()
     left = tuple(kept(step, first.runs[0].point, prints) for step in first.runs[0].steps)
@@ -69,7 +74,7 @@ def test_what_is_there_is_not_paid_for_again() -> None:
 
 
 def test_a_state_of_another_view_is_of_no_use() -> None:
-    job = job_of(Cell(3, "delta-small", "warehouse", "all"), SF, POINTS, virtual=True)
+    job = steady(Cell(3, "delta-small", "warehouse", "all"))
     stranger = Kept("stranger", "x[t1]", "0" * 32, False, "t1")
     plan = tempura.plan(job, standing=Standing(1, (stranger,)), baselines=False)
     assert plan.cost.total == tempura.plan(job, standing=Standing(1), baselines=False).cost.total

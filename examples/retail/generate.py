@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 DATA = Path(__file__).resolve().parent / "data"
-ORDERS = {"14:00": 42_000, "19:00": 12_000, "24:00": 6_000}
+ORDERS = {"14:00": 168_000, "19:00": 48_000, "24:00": 24_000}
 """How many orders come in each batch."""
 LINES = 25
 """The lines of an order, on average."""

@@ -25,6 +25,7 @@ from tempura.spark.run import RunReport, run
 from tempura.spark.states import States
 from tempura.workspace import ResultEntry, StateEntry, Workspace
 from tests.duckrun import unmatched
+from tests.profiles import STEADY
 from tests.spark import sparkrun
 
 SALES = {"o_id": pa.string(), "category": pa.string(), "price": pa.decimal128(9, 2), "at": pa.int64()}
@@ -52,8 +53,10 @@ THREE = "{at: t1, price: 0.2}, {at: t2, price: 0.5, deliver: true}, {at: t3, del
 def shop(
     folder: Path, query: str = GROSS, timeline: str = THREE, policy: str = "incremental", changes: str = ""
 ) -> Job:
-    """Sales and their returns, which come late; `changes` is YAML to add."""
-    return Job.parse(SHOP.format(query=query, timeline=timeline, policy=policy) + changes, folder)
+    """Sales and their returns, which come late, at costs that stay; `changes` is YAML to add."""
+    return replace(
+        Job.parse(SHOP.format(query=query, timeline=timeline, policy=policy) + changes, folder), cluster=STEADY
+    )
 
 
 def put(path: Path, types: Mapping[str, pa.DataType], rows: Sequence[Sequence[Any]]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tempura import IncrementalPlan, Job, plan
 from tempura.algebra import Filter, InnerJoin, Op, Plus, Read
-from tempura.estimate import Profile, SparkCost
+from tempura.estimate import SparkCost
 from tempura.expr import parse
 from tempura.plans import Step
 from tempura.schema import NO_KEYS, WEIGHT, Column
@@ -18,6 +19,7 @@ from tempura.spark.bases import gather
 from tempura.spark.states import States
 from tempura.spark.steps import frame
 from tempura.workspace import StateEntry
+from tests.profiles import STEADY
 from tests.spark.test_states import BUCKETS, exchanges, no_broadcast, rows
 
 __all__ = ["no_broadcast"]
@@ -35,7 +37,7 @@ timeline: [{timeline}]
 def planned(file: float) -> IncrementalPlan:
     """The plan where creating or opening a file takes so long."""
     timeline = ", ".join(f"{{at: {p}, deliver: true}}" for p in POINTS)
-    return plan(Job.parse(JOB.format(timeline=timeline)), cost=SparkCost(Profile(file=file)))
+    return plan(Job.parse(JOB.format(timeline=timeline)), cost=SparkCost(replace(STEADY, file=file)))
 
 
 def sums(found: IncrementalPlan) -> set[tuple[str, ...]]:

@@ -16,6 +16,7 @@ import tempura
 from examples.retail import demo, generate
 from tempura.cli import app
 from tempura.workspace import Workspace
+from tests.profiles import STEADY
 from tests.spark.runjobs import interpreted
 
 
@@ -27,13 +28,14 @@ def quick(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The example with few orders, which is to keep states all the same."""
+    """The example with few orders, which is to keep states all the same, whatever is measured."""
     monkeypatch.setattr(generate, "ORDERS", {"14:00": 300, "19:00": 200, "24:00": 100})
     monkeypatch.setattr(generate, "LINES", 3)
     for name in ("job.yaml", "margin.sql"):
         shutil.copy(demo.HERE / name, tmp_path)
     with (tmp_path / "job.yaml").open("a") as job:
-        job.write("policy: incremental\n")
+        job.write(f"policy: incremental\ncluster: {tmp_path / 'steady.json'}\n")
+    (tmp_path / "steady.json").write_text(STEADY.to_json())
     return tmp_path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tempura.schema import WEIGHT
 from tempura.spark import point as running
 from tempura.spark.run import run
 from tempura.workspace import Workspace
+from tests.profiles import STEADY
 from tests.spark.runjobs import GROSS, SHOP, arrive, interpreted, loaded, magnify, put, ran, shop, verify
 
 
@@ -110,7 +112,7 @@ def test_change_logs(spark: SparkSession, tmp_path: Path, query: str, key: str, 
     magnify(monkeypatch)
     (tmp_path / "regions.csv").write_text("region,name\nn,North\ns,South\nx,\n")
     changes(tmp_path, "1", *(("I", i, ("n", "s", None, "x", "y")[i % 5], i * 0.5) for i in range(10)))
-    job = Job.parse(LEDGER.format(query=query, key=key), tmp_path)
+    job = replace(Job.parse(LEDGER.format(query=query, key=key), tmp_path), cluster=STEADY)
     first = ran(spark, job)
     changes(tmp_path, "2", ("D", 0, "n", 0.0), ("U-", 1, "s", 0.5), ("U+", 1, "n", None), ("I", 10, "n", 7.0))
     second = ran(spark, job)
@@ -138,7 +140,7 @@ tables:
 timeline: [{at: a}, {at: b, deliver: true}, {at: c, deliver: true}]
 policy: incremental
 """
-    job = Job.parse(text, tmp_path)
+    job = replace(Job.parse(text, tmp_path), cluster=STEADY)
     first = ran(spark, job)
     write_deltalake(lake, rows.slice(0, 2).set_column(0, "id", pa.array([20, 21])), mode="append")
     DeltaTable(lake).update(predicate="id = 3", updates={"cust": "2"})
@@ -170,7 +172,7 @@ policy: auto
 
 def test_two_queries(spark: SparkSession, tmp_path: Path):
     arrive(tmp_path, 1, 6, ["o1-0"])
-    job = Job.parse(TWO, tmp_path)
+    job = replace(Job.parse(TWO, tmp_path), cluster=STEADY)
     first = ran(spark, job)
     assert first.file and set(first.file.results) == {"gross"} and first.result is not None
     arrive(tmp_path, 2, 3, ["o1-1", "o2-0"])

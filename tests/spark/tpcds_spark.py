@@ -32,6 +32,13 @@ from tempura.timeline import Timeline
 from tests.spark.sparkrun import _definition, _difference  # pyright: ignore[reportPrivateUsage]
 from tests.tpcds_grid import FOLDER, code_version, earlier, query_numbers
 
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Each query runs once, on little: compiling it and planning it again while it runs would take longer than running it."""
 PRICES = {"14:00": 0.25, "19:00": 0.3, "24:00": 1.0}
 
 
@@ -97,7 +104,7 @@ def main(
     done = {key: record for key, record in earlier(path, version).items() if not record["problems"]}
     cells = [(q, p) for p in patterns.split(",") for q in query_numbers(queries)]
     todo: Sequence[tuple[int, str]] = [c for c in cells if f"q{c[0]} {c[1]}" not in done]
-    spark = session(**{"spark.sql.shuffle.partitions": "4"}) if todo else None
+    spark = session(**SETTINGS) if todo else None
     for n, (query, pattern) in enumerate(todo, 1):
         assert spark is not None
         key = f"q{query} {pattern}"

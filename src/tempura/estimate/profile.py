@@ -16,43 +16,43 @@ from tempura.errors import JobError
 class Profile:
     """The coefficients of a cluster: seconds of one core per row, per byte, and each time. `tempura calibrate` measures them."""
 
-    job: float = 0.17
+    job: float = 0.11
     """Starting a Spark job, warm."""
-    shuffle: float = 0.1
+    shuffle: float = 0.088
     """An exchange, whatever its size."""
-    broadcast: float = 0.1
+    broadcast: float = 0.08
     """A copy for every executor, whatever its size: Spark collects it by a job of its own."""
-    operator: float = 0.01
+    operator: float = 0.004
     """An operator, however few its rows: planning it, generating its code, and compiling that."""
     file: float = 0.044
     """Creating or opening a file."""
-    scan_byte: float = 6.9e-09
-    scan_row: float = 1.1e-08
-    load_byte: float = 4.5e-09
-    load_row: float = 3.9e-08
-    save_byte: float = 1.1e-08
-    save_row: float = 1.4e-07
-    exchange_byte: float = 1.1e-08
-    exchange_row: float = 6.5e-07
-    broadcast_byte: float = 6.1e-08
-    broadcast_row: float = 1.1e-07
-    memory_byte: float = 1.2e-10
+    scan_byte: float = 3.1e-9
+    scan_row: float = 3.3e-9
+    load_byte: float = 3.3e-9
+    load_row: float = 2.4e-8
+    save_byte: float = 1.1e-8
+    save_row: float = 4.5e-8
+    exchange_byte: float = 2.2e-8
+    exchange_row: float = 3.8e-7
+    broadcast_byte: float = 2.1e-8
+    broadcast_row: float = 6.1e-8
+    memory_byte: float = 9.2e-11
     """Holding a byte of a hash table or a sort."""
-    build_row: float = 6.2e-08
-    probe_row: float = 8.6e-08
-    output_row: float = 3.7e-08
-    pair: float = 7.1e-09
+    build_row: float = 2.1e-8
+    probe_row: float = 9e-8
+    output_row: float = 1.6e-8
+    pair: float = 2.5e-9
     """Comparing two rows in a join without keys."""
-    aggregate_row: float = 2e-08
-    aggregate_call_row: float = 1.3e-08
-    sort_row: float = 1.1e-08
+    aggregate_row: float = 5.5e-9
+    aggregate_call_row: float = 2.9e-8
+    sort_row: float = 1.1e-8
     """For each doubling of the rows sorted."""
-    filter_row: float = 2.4e-08
-    project_row: float = 7.7e-09
-    expression_row: float = 8.4e-09
+    filter_row: float = 8.3e-9
+    project_row: float = 3.1e-9
+    expression_row: float = 3.6e-9
     """Evaluating an expression that is more than a column."""
-    union_row: float = 5.6e-09
-    window_row: float = 4.7e-07
+    union_row: float = 3.4e-9
+    window_row: float = 4.1e-7
     cpu: float = 1.0
     """What a core-second of each kind counts."""
     io: float = 1.0
