@@ -25,7 +25,7 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/pytest -n 2 --maxschedchunk 1 $(ARGS)
 
-demo: $(READY) ## Make a retailer's day of sales and returns, plan it, run it on Spark and compare with recomputing (about a minute)
+demo: $(READY) ## Make a retailer's day of sales and returns, plan it, run it on Spark and compare with recomputing (one or two minutes)
 	$(BIN)/python -m examples.retail.demo
 
 test-tpcds: test-tpcds-duckdb test-tpcds-spark ## Both of the following (long)

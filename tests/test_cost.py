@@ -42,6 +42,7 @@ from tempura.catalog import ColumnStatistics, Table
 from tempura.errors import JobError, PlanError
 from tempura.estimate import DEFAULT, CostModel, Profile, Shape, SparkCost, Stats, UnitCost, derive, table_stats
 from tempura.estimate.cost import WORK, partial_rows
+from tempura.estimate.profile import COEFFICIENTS
 from tempura.expr import TRUE, col, parse
 from tempura.schema import NO_KEYS, Column
 from tempura.timeline import Timeline
@@ -156,6 +157,14 @@ def test_fixed_costs_decide_small_steps():
     assert SPARK.save(tiny, True) > SPARK.save(tiny, False)
     assert SPARK.load(tiny, True) > SPARK.load(tiny, False), "a bucket is a file"
     assert STEADILY.job() > 100 * cost(STEADILY, Aggregate(0, ("category",), SUM), tiny)
+
+
+def test_operators_and_copies_cost_something_however_few_their_rows():
+    nothing = sales(0)
+    fixed = SparkCost(Profile(**{**dict.fromkeys(COEFFICIENTS, 0.0), "operator": 0.5, "broadcast": 0.25}))
+    assert cost(fixed, Filter(0, parse("price > 1")), nothing) == 0.5
+    assert fixed.vector(Filter(0, parse("price > 1")), [nothing], nothing).fixed == 0.5
+    assert fixed.broadcast(nothing) == 0.25 and fixed.exchange(nothing) == 0
 
 
 def test_without_keys_every_pair_is_compared():

@@ -32,7 +32,14 @@ from tempura.testing import Unsound, check_sound
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/tour.md", "docs/extending.md", "docs/methods.md", "examples/sales/README.md")
-ALL_PAGES = (*PAGES, "CONTRIBUTING.md", "docs/citations.md")
+ALL_PAGES = (
+    *PAGES,
+    "CONTRIBUTING.md",
+    "docs/citations.md",
+    "docs/operations.md",
+    "docs/calibration.md",
+    "bench/README.md",
+)
 
 
 @dataclass(frozen=True)
