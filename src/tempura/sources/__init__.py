@@ -7,6 +7,7 @@ from tempura.sources.folders import FoldersSource
 from tempura.sources.source import (
     KINDS,
     Change,
+    DeltaVersion,
     Files,
     Options,
     Part,
@@ -25,6 +26,7 @@ __all__ = [
     "Change",
     "ChangesSource",
     "DeltaSource",
+    "DeltaVersion",
     "Files",
     "FilesSource",
     "FoldersSource",

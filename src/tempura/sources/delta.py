@@ -1,7 +1,7 @@
 """Delta Lake tables by version.
 
 The `deltalake` package reads the log, without a JVM; Spark reads the Parquet files that the log names, so that it needs no Delta reader.
-What plain files cannot say (deletion vectors, column mapping) is refused.
+What plain files cannot say (deletion vectors, column mapping) is refused, unless the session has a Delta reader and the source is told to use it (`reader: spark`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from pydantic import Field
@@ -23,7 +23,18 @@ from tempura.sources.deltalog import DataFile, Unsupported, net_change, partitio
 from tempura.sources.drift import drift
 from tempura.sources.listing import Place
 from tempura.sources.parquet import ParquetContents
-from tempura.sources.source import Change, Files, Options, Part, Reading, Source, TableStatistics, Version, register
+from tempura.sources.source import (
+    Change,
+    DeltaVersion,
+    Files,
+    Options,
+    Part,
+    Reading,
+    Source,
+    TableStatistics,
+    Version,
+    register,
+)
 from tempura.sources.sparktypes import quoted, text
 from tempura.sources.summary import Known, Summary, as_number, sampled
 
@@ -38,6 +49,7 @@ class DeltaOptions(Options):
 
     path: str = Field(min_length=1)
     ignore_new_columns: bool = False
+    reader: Literal["files", "spark"] = "files"
 
 
 @register
@@ -50,14 +62,20 @@ class DeltaSource(Source):
 
     path: str
     ignore_new_columns: bool = False
+    reader: Literal["files", "spark"] = "files"
+    """Who reads the rows: Spark's Parquet reader, or the session's own Delta reader."""
 
     @property
     def retracts(self) -> bool:
         # A table that is not there yet may turn out to be any.
         try:
-            return self._opened().metadata().configuration.get("delta.appendOnly", "false").lower() != "true"
+            table = self._opened()
         except SourceError:
             return True
+        # Without a change feed, Spark's Delta reader tells a change by taking back all that was there before.
+        return not _is_set(table, "appendOnly") or (
+            self.reader == "spark" and not _is_set(table, "enableChangeDataFeed")
+        )
 
     def schema(self) -> Schema:
         return self.columns or tuple(Column(n, t) for n, t in self._columns(self._opened()).items())
@@ -83,12 +101,16 @@ class DeltaSource(Source):
         }
 
     def snapshot(self, version: Version) -> Reading:
+        if self.reader == "spark":
+            return Reading(self._visible(version), (self._by_spark(version, version["version"]),))
         files = self._files(version["version"])
         latest = {f.path for f in self._files(None)}
         self._check_there([f.path for f in files if f.path not in latest], version["version"])
         return Reading(self._visible(version), self._parts(dict.fromkeys(files, 1), version, weighted=False))
 
     def delta(self, since: Version, version: Version) -> Reading:
+        if self.reader == "spark":
+            return self._change_by_spark(since, version)
         weights, retracts = self._net(since, version), self.retracts
         if not retracts and any(weight < 0 for weight in weights.values()):
             raise self.error(
@@ -98,19 +120,29 @@ class DeltaSource(Source):
 
     def statistics(self, version: Version) -> TableStatistics:
         actions = self._actions(self._opened(version["version"]))
-        rows = sum(self._rows(f) for f in self._files(version["version"]))
+        rows = self._held(version)
         known = {c: _known(actions, c) for c in version["columns"]}
         found = Summary(rows, {c: k for c, k in known.items() if k}, Summary.of_json(version["sampled"]).sampled)
         return TableStatistics(rows, sum(a["size_bytes"] for a in actions), found.statistics(rows))
 
     def change(self, since: Version | None, version: Version) -> Change:
         if since is None:
-            return Change(sum(self._rows(f) for f in self._files(version["version"])), 0)
+            return Change(self._held(version), 0)
+        if self.reader == "spark":
+            # How many rows a commit wrote again is not known here; some, in case that is all it did.
+            more = self._held(version) - self._held(since)
+            return Change(max(1, more), max(1, -more) if self.retracts else 0)
         inserted = deleted = 0
         for file, weight in self._net(since, version).items():
             rows = weight * self._rows(file)
             inserted, deleted = inserted + max(0, rows), deleted + max(0, -rows)
         return Change(inserted, deleted)
+
+    def _held(self, version: Version) -> int:
+        """The rows of a version; with deletion vectors, about."""
+        if self.reader == "spark":
+            return sum(a.get("num_records") or 0 for a in self._actions(self._opened(version["version"])))
+        return sum(self._rows(f) for f in self._files(version["version"]))
 
     def sketch(self) -> TableStatistics:
         return self.statistics(self.pin(None))
@@ -139,6 +171,8 @@ class DeltaSource(Source):
         return table
 
     def _check_readable(self, table: Any) -> None:
+        if self.reader == "spark":
+            return
         protocol, metadata = table.protocol(), table.metadata()
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
             raise self._unsupported("column mapping")
@@ -149,7 +183,7 @@ class DeltaSource(Source):
             raise self._unsupported("deletion vectors")
 
     def _unsupported(self, what: str) -> SourceError:
-        hint = "turn it off and rewrite the table's files (for deletion vectors, REORG TABLE … APPLY (PURGE))"
+        hint = "add `reader: spark` to the source if your Spark session reads Delta tables, or turn it off and rewrite the table's files (for deletion vectors, REORG TABLE … APPLY (PURGE))"
         return self.error(
             f"the Delta table at {self.path!r} uses {what}, which plain Parquet readers cannot follow", hint
         )
@@ -241,6 +275,21 @@ class DeltaSource(Source):
     def _visible(self, version: Version) -> Schema:
         return self.columns or tuple(Column(n, t) for n, t in version["columns"].items())
 
+    def _by_spark(self, version: Version, at: int, since: int | None = None, weight: str | None = None) -> Part:
+        columns = {c.name: quoted(c.name) for c in self._visible(version)}
+        return Part(DeltaVersion(self._place.uri("").rstrip("/"), at, since), columns, None, weight)
+
+    def _change_by_spark(self, since: Version, version: Version) -> Reading:
+        """By the change feed where the table had one all the time, else as all that is there less all that was."""
+        start, end, retracts = since["version"], version["version"], self.retracts
+        if start == end:
+            return Reading(self._visible(version), (), retracts)
+        if all(_is_set(self._opened(v), "enableChangeDataFeed") for v in (start, end)):
+            weight = "IF(_change_type IN ('insert', 'update_postimage'), 1, -1)" if retracts else None
+            return Reading(self._visible(version), (self._by_spark(version, end, start, weight),), retracts)
+        parts = self._by_spark(version, end), self._by_spark(version, start, weight="-1")
+        return Reading(self._visible(version), parts, retracts)
+
     def _parts(self, weights: Mapping[DataFile, int], version: Version, weighted: bool) -> tuple[Part, ...]:
         """Files of one partition and weight make one part; what the partition says of its rows is in no file."""
         alike: dict[tuple[Any, ...], list[str]] = {}
@@ -255,6 +304,11 @@ class DeltaSource(Source):
             columns = {c.name: values.get(c.name, quoted(c.name)) for c in self._visible(version)}
             parts.append(Part(origin, columns, None, str(weight) if weighted and weight != 1 else None))
         return tuple(parts)
+
+
+def _is_set(table: Any, name: str) -> bool:
+    """Whether a property of the table is switched on."""
+    return table.metadata().configuration.get(f"delta.{name}", "false").lower() == "true"
 
 
 def _has_vectors(table: Any) -> bool:

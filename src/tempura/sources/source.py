@@ -57,10 +57,19 @@ class SparkTable:
 
 
 @dataclass(frozen=True)
+class DeltaVersion:
+    """A version of a Delta Lake table, or what changed since an earlier one, as Spark's own Delta reader tells it."""
+
+    path: str
+    version: int
+    since: int | None = None
+
+
+@dataclass(frozen=True)
 class Part:
     """Rows of one origin; all its texts are Spark SQL over the origin's columns."""
 
-    origin: Files | SparkTable
+    origin: Files | SparkTable | DeltaVersion
     columns: Mapping[str, str]
     """For every column of the reading, the expression that gives it."""
     where: str | None = None

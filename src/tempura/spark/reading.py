@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import reduce
 
+from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.column import Column
 
+from tempura.errors import SourceError
 from tempura.schema import WEIGHT, Schema
-from tempura.sources.source import Files, Part, Reading
+from tempura.sources.source import DeltaVersion, Files, Part, Reading, SparkTable
 from tempura.spark.names import declared, plain_path, quoted
 
 NEGATIVE = "a row that is not there was taken away"
@@ -31,13 +34,38 @@ def read(spark: SparkSession, reading: Reading, what: str) -> DataFrame:
 
 
 def _part(spark: SparkSession, part: Part, schema: Schema, weighted: bool) -> DataFrame:
-    frame = _files(spark, part.origin) if isinstance(part.origin, Files) else spark.table(part.origin.name)
+    frame = _origin(spark, part.origin)
     if part.where is not None:
         frame = frame.where(part.where)
     columns = [F.expr(part.columns[c.name]).cast(c.type).alias(c.name) for c in schema]
     if weighted:
         columns.append(F.expr(part.weight or "1").cast("bigint").alias(WEIGHT))
     return frame.select(*columns)
+
+
+def _origin(spark: SparkSession, origin: Files | SparkTable | DeltaVersion) -> DataFrame:
+    match origin:
+        case Files():
+            return _files(spark, origin)
+        case SparkTable():
+            return spark.table(origin.name)
+        case DeltaVersion():
+            return _delta(spark, origin)
+
+
+def _delta(spark: SparkSession, origin: DeltaVersion) -> DataFrame:
+    if origin.since is None:
+        options = {"versionAsOf": str(origin.version)}
+    else:
+        first, last = str(origin.since + 1), str(origin.version)
+        options = {"readChangeFeed": "true", "startingVersion": first, "endingVersion": last}
+    try:
+        return spark.read.format("delta").options(**options).load(origin.path)
+    except (PySparkException, Py4JJavaError) as error:
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+        hint = "start it with Delta Lake's package, or leave `reader: spark` out: then plain Parquet files are read"
+        raise SourceError("the Spark session has no reader for Delta tables", hint=hint) from error
 
 
 def _files(spark: SparkSession, files: Files) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,6 +48,8 @@ def session(spark: SparkSession | None = None, **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName("tempura")
     for name, value in {**settings(folder), **conf}.items():
         builder = builder.config(name, value)
+    # What runs in Python beside Spark (functions, data sources) finds the packages that are here.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with java_environment():
         started = builder.getOrCreate()
     atexit.register(_end, started, folder)
