@@ -8,7 +8,8 @@ from pathlib import Path
 
 import psutil
 
-KINDS = {"Executor task": "tasks", "C1 Compiler": "compiling", "C2 Compiler": "compiling", "Sweeper": "compiling", "GC ": "garbage", "G1 ": "garbage"}  # fmt: skip
+TASKS = "tasks"
+KINDS = {"Executor task": TASKS, "C1 Compiler": "compiling", "C2 Compiler": "compiling", "Sweeper": "compiling", "GC ": "garbage", "G1 ": "garbage"}  # fmt: skip
 """What the names of threads begin with."""
 DRIVER = "driver"
 """All the rest: planning, scheduling, broadcasts, committing files, listening to Python."""
@@ -35,7 +36,10 @@ def by_kind(pid: int) -> Counter[str]:
     return found
 
 
-def spent(before: Counter[str], after: Counter[str], total: float) -> dict[str, float]:
-    """The difference of two moments; threads that ended in between are the driver's."""
-    known = {kind: after[kind] - before[kind] for kind in (*dict.fromkeys(KINDS.values()),)}
+def spent(before: Counter[str], after: Counter[str], total: float, tasks: float) -> dict[str, float]:
+    """The difference of two moments. Threads that run tasks may have ended in between, so what `tasks` took is told by Spark; the driver has the rest."""
+    known = {
+        TASKS: tasks,
+        **{kind: after[kind] - before[kind] for kind in dict.fromkeys(KINDS.values()) if kind != TASKS},
+    }
     return {**known, DRIVER: max(total - sum(known.values()), 0.0)}

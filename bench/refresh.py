@@ -118,7 +118,7 @@ def _spent(bench: Workbench, work: Callable[[], Any]) -> tuple[Figures, Any]:
 
     spent, (before, after, given) = bench.gauge.spent(watched)
     told = {"cpu": spent.jvm_cpu, "jobs": spent.jobs, "rows_read": spent.rows_read, "bytes_read": spent.bytes_read}
-    return told | _threads.spent(before, after, spent.jvm_cpu), given
+    return told | _threads.spent(before, after, spent.jvm_cpu, spent.task_cpu), given
 
 
 def _medians(rounds: list[Figures]) -> Figures:
