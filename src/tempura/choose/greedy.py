@@ -7,12 +7,14 @@ computes a node later, that point is tried too.
 
 Gains are estimated by lowering the tables in place and undoing it, kept in a heap, and estimated again only when they reach its top. Since gains
 may also rise as states are added (complements), candidates without gain are looked at again after each acceptance. What is accepted was
-evaluated exactly, so the cost falls with every step. At the end, states whose removal lowers the cost are removed.
+evaluated exactly, so the cost falls with every step. At the end, states whose removal lowers the cost are removed, and those of which a next of kin
+(what one operator makes of it, or what it is made of) is better kept are exchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import pairwise
 
@@ -38,8 +40,8 @@ MOST = 160_000
 """When this many alternatives have been priced, no further place to start from is tried, and no further plan cleaned up."""
 EFFORT = 60_000
 """How many alternatives may be priced while adding states to one plan; the plan notes when that ended the search."""
-CLEANING = 25_000
-"""How many may be priced while cleaning one up."""
+CLEANING = 100_000
+"""How many may be priced while cleaning one up, and again while exchanging its states."""
 
 Candidate = tuple[Member, ...]
 
@@ -108,7 +110,7 @@ class Greedy:
     def improved(self, solution: Solution) -> Solution:
         """Clean up, add again, and once more if that changed anything."""
         for _ in range(2):
-            cleaned = self.cleaned(solution)
+            cleaned = self.exchanged(self.cleaned(solution))
             if not cleaned.total < solution.total:
                 break
             solution = self.extended(cleaned)
@@ -339,6 +341,36 @@ class Greedy:
                     if self._fits(better) and self.gains(better.total, solution):
                         solution = better
         return solution
+
+    def exchanged(self, solution: Solution) -> Solution:
+        """Keep what one operator makes of a state, or what it is made of, instead of the state, where that lowers the cost."""
+        end = self.problem.costings + CLEANING
+        for member in self._suspects(solution):
+            for node in () if member.result else self.kin.get(member.node, ()):
+                if self.problem.costings > end or member not in solution.order[member.point]:
+                    break
+                other = Member(node, member.point)
+                if other in solution.order[member.point] or not self.ledger.may_keep(node, member.point):
+                    continue
+                at = [other if m == member else m for m in solution.order[member.point]]
+                order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
+                if self.gains(self.ledger.total(order, member.point, solution), solution):
+                    better = self.ledger.settled(order, solution.slack)
+                    if self._fits(better) and self.gains(better.total, solution):
+                        solution = better
+        return solution
+
+    @cached_property
+    def kin(self) -> dict[int, list[int]]:
+        """For each node, those that it is made of, or that are made of it, by an operator with one input."""
+        found: dict[int, dict[int, None]] = {}
+        for node, alternatives in enumerate(self.graph.alternatives):
+            for alternative in alternatives:
+                if len(alternative.inputs) == 1:
+                    (below,) = alternative.inputs
+                    found.setdefault(node, {})[below] = None
+                    found.setdefault(below, {})[node] = None
+        return {node: list(others) for node, others in found.items()}
 
     def _suspects(self, solution: Solution) -> list[Member]:
         """The members, first those that seem to cost more than they save their readers."""
