@@ -104,4 +104,4 @@ def test_what_can_be_told_of_a_change(tmp_path: Path):
     second = source.pin(first)
     assert not source.retracts and not source.delta(first, second).weighted
     assert source.statistics(second).rows == 13 and source.change(first, second) == Change(4, 0)
-    assert not source.delta(second, second).parts
+    assert not source.delta(second, second).parts and source.change(second, second) == Change(0, 0)

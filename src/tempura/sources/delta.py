@@ -128,6 +128,8 @@ class DeltaSource(Source):
     def change(self, since: Version | None, version: Version) -> Change:
         if since is None:
             return Change(self._held(version), 0)
+        if since["version"] == version["version"]:
+            return Change(0, 0)
         if self.reader == "spark":
             # How many rows a commit wrote again is not known here; some, in case that is all it did.
             more = self._held(version) - self._held(since)
