@@ -21,6 +21,7 @@ from bench import tpcds
 from bench.tpcds import CACHE, FACTS, KEYS, PATTERNS
 from tempura.catalog import Catalog, Table
 from tempura.job import Job
+from tempura.job.shapes import Policy
 from tempura.sources import Source
 from tempura.sources.changes import ChangesSource, Operation
 from tempura.sources.files import FilesSource
@@ -70,6 +71,11 @@ def files(sf: float, pattern: str, points: int) -> Path:
                     f"read_parquet('{source / table}.parquet')", table, pattern, points, point, COUNT
                 )
                 connection.execute(f"COPY ({rows}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
+    return _put(new, folder)
+
+
+def _put(new: Path, folder: Path) -> Path:
+    """Give a finished folder its name; where another process was quicker, its folder is as good."""
     try:
         os.rename(new, folder)
     except OSError:
@@ -85,7 +91,7 @@ def dealt_files(sf: float, deal: Deal, table: str) -> Path:
     folder = CACHE / f"sf{sf:g}-of{deal.parts}-{parts}" / table
     if folder.exists():
         return folder
-    rows = tpcds._dealt(  # pyright: ignore[reportPrivateUsage]
+    rows = tpcds.dealt_sql(
         f"read_parquet('{tpcds.generate(sf) / table}.parquet')", table, PATTERNS["delta-big"], deal.parts
     )
     folder.parent.mkdir(exist_ok=True)
@@ -97,13 +103,7 @@ def dealt_files(sf: float, deal: Deal, table: str) -> Path:
             at.mkdir()
             chosen = f"SELECT * EXCLUDE (_in, _out) FROM ({rows}) WHERE _in BETWEEN {part.start} AND {part.stop - 1}"
             connection.execute(f"COPY ({chosen}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
-    try:
-        os.rename(new, folder)
-    except OSError:
-        shutil.rmtree(new)
-        if not folder.exists():
-            raise
-    return folder
+    return _put(new, folder)
 
 
 def dealt_catalog(sf: float, deal: Deal, timeline: Timeline) -> Catalog:
@@ -163,7 +163,7 @@ def job(
     workspace: str | Path,
     *,
     methods: Sequence[str] | None = None,
-    policy: str = "auto",
+    policy: Policy = "auto",
     objective: str = "weighted",
 ) -> Job:
     """A query, by its number or as text, over files that arrive at the points of a timeline."""
@@ -182,7 +182,7 @@ def job(
         sources={table: own[table] for table in used},
         workspace=str(workspace),
         objective=objective,
-        policy=policy,  # type: ignore[arg-type]
+        policy=policy,
         checks=False,
         **({} if methods is None else {"methods": list(methods)}),
     )

@@ -12,6 +12,7 @@ from rich.table import Table
 from bench import tpcds
 from bench._record import Figures
 from tempura import Job, Timeline, optimizer, plan
+from tempura.job.shapes import Policy
 from tempura.rules.lang import RuleSet
 
 VIRTUAL = 1000.0
@@ -32,7 +33,7 @@ def refresh(points: int = 2) -> Timeline:
     return Timeline.refresh([f"t{i}" for i in range(1, points + 1)])
 
 
-def job_of(query: int, sf: float, pattern: str, when: Timeline, policy: str = "auto") -> Job:
+def job_of(query: int, sf: float, pattern: str, when: Timeline, policy: Policy = "auto") -> Job:
     """A TPC-DS query over a timeline; if every point delivers, least work at the last one comes first."""
     virtual = sf == VIRTUAL
     delivers = sum(bool(p.deliver) for p in when.points)
@@ -42,7 +43,7 @@ def job_of(query: int, sf: float, pattern: str, when: Timeline, policy: str = "a
         catalog=tpcds.catalog(0.01 if virtual else sf, pattern, when, virtual),
         timeline=when,
         objective="latest-first" if delivers == len(when) > 1 else "weighted",
-        policy=policy,  # type: ignore[arg-type]
+        policy=policy,
     )
 
 

@@ -224,7 +224,7 @@ def register(connection: duckdb.DuckDBPyConnection, sf: float, pattern: str, poi
     how = PATTERNS[pattern]
     for table in KEYS:
         base = f'"{table}@"'
-        dealt = _dealt(f"read_parquet('{folder / table}.parquet')", table, how, len(points))
+        dealt = dealt_sql(f"read_parquet('{folder / table}.parquet')", table, how, len(points))
         connection.execute(f"CREATE OR REPLACE TABLE {base} AS {dealt}")
         for i, start in enumerate(points):
             snapshot = f"SELECT * EXCLUDE (_in, _out) FROM {base} WHERE {_alive(i)}"
@@ -242,14 +242,14 @@ def register(connection: duckdb.DuckDBPyConnection, sf: float, pattern: str, poi
 def change_sql(source: str, table: str, pattern: str, points: int, point: int, count: str) -> str:
     """What comes to a fact table, and goes, at a point; with a column of signed counts where the pattern takes its rows back."""
     how = PATTERNS[pattern]
-    dealt = _dealt(source, table, how, points)
+    dealt = dealt_sql(source, table, how, points)
     if table not in how.retracting or points == 1:
         return f"SELECT * EXCLUDE (_in, _out) FROM ({dealt}) WHERE _in = {point}"
     counted = f"SELECT * EXCLUDE (_in, _out), CASE WHEN _in = {point} THEN 1::BIGINT ELSE -1 END AS {count}"
     return f"{counted} FROM ({dealt}) WHERE _in = {point} OR _out = {point}"
 
 
-def _dealt(source: str, table: str, how: Pattern, points: int) -> str:
+def dealt_sql(source: str, table: str, how: Pattern, points: int) -> str:
     """The rows with the numbers of the points at which they come and go."""
     arrival = _arrival(table, how, points) if table in FACTS else "0"
     return f"SELECT *, {_departure(table, how, points)} AS _out FROM (SELECT *, {arrival} AS _in FROM {source})"

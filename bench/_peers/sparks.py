@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def _streamed(gauge: Gauge, view: View, sf: float, place: Path, expected: DataFr
             said = str(error).splitlines()[0].split(". ")[0].rstrip(";")
             refused.setdefault(said, []).append(mode)
             continue
-        spent, _ = gauge.spent(lambda: stream.advance(1))  # noqa: B023
+        spent, _ = gauge.spent(partial(stream.advance, 1))
         found = gauge.spark.read.schema(expected.schema).parquet(stream.latest)
         return _figures(vars(spent), not compare(found, expected).differing)
     told = (f"{said} ({' and '.join(modes)} mode)" for said, modes in refused.items())

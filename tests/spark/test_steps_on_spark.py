@@ -24,6 +24,7 @@ from tempura.schema import WEIGHT, Column, Schema
 from tempura.spark.names import declared
 from tempura.testing import random_history
 from tempura.timeline import MAIN, Point, Timeline
+from tests.spark.runjobs import interpreted
 from tests.spark.sparkrun import Report, execute
 from tests.test_perturbation import Perturbed
 from tests.test_soundness import catalog
@@ -51,14 +52,9 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Each query runs once, on few rows: compiling it would take longer than running it."""
-    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    for name, value in chosen.items():
-        spark.conf.set(name, value)
-    yield
-    for name in chosen:
-        spark.conf.unset(name)
+def without_compiling(spark: SparkSession) -> Iterator[None]:
+    with interpreted(spark):
+        yield
 
 
 class Histories:

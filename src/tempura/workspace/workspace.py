@@ -34,7 +34,10 @@ class Workspace:
 
     @classmethod
     def open(cls, place: str | Path | Storage, job: str, *, create: bool = True) -> Workspace:
-        """The workspace of a job at a local folder or a URI, mended if a run was killed while publishing; where there is none, a new one, or (`create`) the thought of one."""
+        """The workspace of a job at a local folder or a URI, mended if a run was killed while publishing.
+
+        Where there is none it is made, or without `create` looks like one in which nothing has been run.
+        """
         storage = place if isinstance(place, Storage) else Storage.at(place)
         content = storage.read(layout.WORKSPACE)
         workspace = cls(storage, job)
