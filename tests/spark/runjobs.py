@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -177,7 +178,7 @@ def loaded(report: RunReport) -> set[str]:
 
 
 def magnify(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs plan as for a hundred thousand times the rows, so that it is worth keeping states."""
+    """Runs plan as for a hundred thousand times the rows, so that it is worth keeping states; these have as few files as for the rows there are."""
     counted = course._counted
 
     def many(table: Table, *rest: Any) -> Table:
@@ -185,6 +186,7 @@ def magnify(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(found, arrives={p: 1e5 * n for p, n in found.arrives.items()}, statistics={})
 
     monkeypatch.setattr(course, "_counted", many)
+    monkeypatch.setattr("tempura.spark.states.FILE_BYTES", math.inf)
 
 
 @contextmanager

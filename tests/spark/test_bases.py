@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,11 +17,12 @@ from tempura.estimate import SparkCost
 from tempura.expr import parse
 from tempura.plans import Step
 from tempura.schema import NO_KEYS, WEIGHT, Column
-from tempura.spark.bases import gather
+from tempura.spark.bases import Gathered, gather
 from tempura.spark.states import States
 from tempura.spark.steps import frame
 from tempura.workspace import StateEntry
 from tests.profiles import STEADY
+from tests.spark.runjobs import interpreted, magnify, put, ran
 from tests.spark.test_states import BUCKETS, exchanges, no_broadcast, rows
 
 __all__ = ["no_broadcast"]
@@ -32,6 +35,17 @@ tables:
   lines: {{columns: {{order: bigint, quantity: int, price: double}}, arrives: {{t1: 40000000, t2: 8000000, t3: 8000000, t4: 8000000}}}}
 timeline: [{timeline}]
 """
+
+FILES = """
+name: parts
+query: select o.customer, sum(l.price * l.quantity) s from orders o join lines l on o.id = l.order where l.price > 10 and o.customer > 1 group by o.customer
+tables:
+  orders: {columns: {id: bigint, customer: bigint}, source: {kind: folders, path: orders, format: parquet}}
+  lines: {columns: {order: bigint, quantity: int, price: double}, source: {kind: folders, path: lines, format: parquet}}
+timeline: [{at: t1, deliver: true}, {at: t2, deliver: true}, {at: t3, deliver: true}, {at: t4, deliver: true}]
+"""
+ORDERS = {"id": pa.int64(), "customer": pa.int64()}
+LINES = {"order": pa.int64(), "quantity": pa.int32(), "price": pa.float64()}
 
 
 def planned(file: float) -> IncrementalPlan:
@@ -140,3 +154,29 @@ def test_hints_stay_with_their_joins(parts: Parts):
     ((place, side),) = found.broadcasts
     assert side == "right" and isinstance(list(found.tree.walk())[place], InnerJoin)
     assert "BROADCAST" in found.sql
+
+
+def test_a_run_reads_base_and_deltas_as_one(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Through whole runs: later ones find the base and what was added to it in one read, and are right."""
+    gathered: list[str] = []
+
+    def watched(step: Step, entries: Mapping[str, StateEntry]) -> Gathered:
+        found = gather(step, entries)
+        gathered.extend(found.entries)
+        return found
+
+    monkeypatch.setattr("tempura.spark.point.gather", watched)
+    magnify(monkeypatch)
+    job = replace(Job.parse(FILES, tmp_path), cluster=STEADY)
+    for n in range(len(POINTS)):
+        orders = range(0, 100) if n == 0 else range(80 + 20 * n, 100 + 20 * n)
+        put(tmp_path / f"orders/{n}/part.parquet", ORDERS, [(i, i % 7 or None) for i in orders])
+        lines = [
+            (o - (7 * n if o % 3 else 0), o % 4, None if o % 11 == 0 else 5.0 + (o * k) % 13)
+            for o in orders
+            for k in range(4)
+        ]
+        put(tmp_path / f"lines/{n}/part.parquet", LINES, lines)
+        with interpreted(spark):
+            ran(spark, job)
+    assert any(name.count("+") for name in gathered)

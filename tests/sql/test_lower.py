@@ -128,6 +128,11 @@ GOLDEN: dict[str, tuple[Op, str]] = {
         "SELECT category, COUNT(*) AS __n, COUNT(price) AS __c_gross, SUM(price) AS __s_gross, COUNT(price) AS __c_mean, SUM(price) AS __s_mean "
         "FROM `sales@t1` GROUP BY category",
     ),
+    "a delta's state is filtered by one column, however many sums it has": (
+        AggregateState(delta, ("category",), COUNT),
+        "WITH sums AS (SELECT category, SUM(__w) AS __n, COALESCE(SUM(__w), 0) AS __c_n, COALESCE(SUM(__w), 0) <> 0 OR COALESCE(COALESCE(SUM(__w), 0), 0) <> 0 AS __tells "
+        "FROM `sales@t1:t2` GROUP BY category) SELECT category, __n, __c_n FROM sums WHERE __tells",
+    ),
     "merge keeps the types of the sums": (
         MergeState((Read("s1", AggregateState(old, (), TOTAL).schema, False, NO_KEYS), Read("s2", AggregateState(old, (), TOTAL).schema, False, NO_KEYS)), (), TOTAL),
         "WITH states AS (SELECT __n, __c_gross, __s_gross, __c_mean, __s_mean FROM s1 UNION ALL SELECT __n, __c_gross, __s_gross, __c_mean, __s_mean FROM s2) "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from sqlglot import exp
@@ -16,6 +16,9 @@ from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, 
 from tempura.sql.lower.lowering import Lowering, Writer
 from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, total
 
+TELLS = "__tells"
+"""The column that says whether a group of a delta tells anything."""
+
 
 def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
     block = lowering.groupable(lowering.relation(op.inputs[0]), op.by)
@@ -28,12 +31,23 @@ def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
     outputs = {**keys, ROWS: rows if block.weight is None else total(block.weight, lowering.dialect)}
     for aggregate in op.calls:
         outputs |= state_parts(aggregate, block.bind, block.weight, lowering.dialect, known)
-    # Without groups SQL would give a row for no rows; and what cancels out says nothing.
-    having: Sql | None = None if keys else exp.GT(this=rows.copy(), expression=number(0))
     if block.weight is not None:
-        sums = [tree for c, tree in outputs.items() if c not in keys and not c.startswith("__m_")]
-        having = cast("Sql", exp.or_(*(differs_from_zero(_or_zero(tree)) for tree in sums), copy=False))
+        return _telling(lowering, block, keys, outputs)
+    # Without groups SQL would give a row for no rows.
+    having = None if keys else exp.GT(this=rows.copy(), expression=number(0))
     return Closed(render(block, outputs, group=keys.values(), having=having), tuple(outputs), False)
+
+
+def _telling(lowering: Lowering, block: Block, keys: Mapping[str, Sql], outputs: Mapping[str, Sql]) -> Block:
+    """The groups in which not everything cancels out.
+
+    Whether it does is a column of its own: a filter over k columns that are renamed above it takes Spark's optimizer 2^k steps.
+    """
+    sums = [tree for c, tree in outputs.items() if c not in keys and not c.startswith("__m_")]
+    tells = cast("Sql", exp.or_(*(differs_from_zero(_or_zero(tree)) for tree in sums), copy=False))
+    query = render(block, {**outputs, TELLS: tells}, group=keys.values())
+    groups = lowering.opened(Closed(query, (*outputs, TELLS), False), "sums")
+    return Block({c: groups.columns[c] for c in outputs}, None, groups.sources, (groups.columns[TELLS],))
 
 
 def _or_zero(part: Sql) -> Sql:
