@@ -23,7 +23,9 @@ from bench._record import OUT, QUERIES, SF, Experiment, Figures, experiment, que
 from tempura import Job
 from tempura.choose.decide import decide
 from tempura.choose.exact import optimum
-from tempura.choose.search import Alternative, Graph, LatestFirst, Objective, Weighted, without_sharing
+from tempura.choose.graph import Alternative, Graph
+from tempura.choose.objectives import LatestFirst, Objective, Weighted
+from tempura.choose.search import without_sharing
 from tempura.choose.share import Choice, choose
 from tempura.errors import PlanError
 from tempura.implement import Implementation

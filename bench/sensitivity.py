@@ -15,7 +15,7 @@ from tempura import IncrementalPlan, Job, plan
 from tempura.algebra import Op
 from tempura.choose.decide import decide
 from tempura.choose.derivation import Computed, Loaded, Written, operators
-from tempura.choose.search import Alternative, Graph
+from tempura.choose.graph import Alternative, Graph
 from tempura.definitions import Fingerprints
 from tempura.estimate import Side, SparkCost, Stats
 from tempura.implement import Implementation

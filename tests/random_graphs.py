@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from tempura.choose.search import Alternative, Graph
+from tempura.choose.graph import Alternative, Graph
 
 
 def random_graph(

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 import tempura
+from tempura.choose.graph import Graph
 from tempura.choose.greedy import Greedy
-from tempura.choose.search import Graph
 from tempura.implement import Implementation
 from tempura.job import Job
 from tempura.optimizer import cost_model, explore

@@ -8,7 +8,9 @@ from time import process_time
 import pytest
 
 from tempura.choose.exact import brute_force
-from tempura.choose.search import Alternative, Graph, LastRunAtMost, LatestFirst, Problem, Weighted, without_sharing
+from tempura.choose.graph import Alternative, Graph
+from tempura.choose.objectives import LastRunAtMost, LatestFirst, Weighted
+from tempura.choose.search import Problem, without_sharing
 from tempura.choose.share import choose
 from tempura.errors import PlanError
 from tests.random_graphs import chain_graph, random_graph

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tempura.choose.derivation import Loaded, kept_bytes, operators, show, work_of
 from tempura.choose.exact import optimum
-from tempura.choose.search import Alternative, Graph, LatestFirst, Objective, Weighted, without_sharing
+from tempura.choose.graph import Alternative, Graph
+from tempura.choose.objectives import LatestFirst, Objective, Weighted
+from tempura.choose.search import without_sharing
 from tempura.choose.share import Choice, choose, cost_of
 from tempura.errors import PlanError
 from tests.random_graphs import chain_graph, random_graph

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from tempura.algebra import Op, Project, Read, SortKey, TopK
 from tempura.algebra.weights import is_weighted
 from tempura.choose.derivation import Computed, Loaded, Written, loads
-from tempura.choose.search import EXISTING, Graph
+from tempura.choose.graph import Graph
+from tempura.choose.search import EXISTING
 from tempura.definitions import Definitions
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name

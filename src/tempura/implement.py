@@ -31,7 +31,7 @@ from tempura.algebra import (
     Window,
 )
 from tempura.algebra.joins import JOINS
-from tempura.choose.search import Alternative, Graph
+from tempura.choose.graph import Alternative, Graph
 from tempura.estimate import CostModel, Shape, Side, Stats
 from tempura.estimate.knowledge import Knowledge
 from tempura.expr import split_condition

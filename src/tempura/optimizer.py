@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tempura.assemble import Assembler
 from tempura.choose.decide import decide
-from tempura.choose.search import LastRunAtMost, LatestFirst, Objective, Weighted
+from tempura.choose.objectives import LastRunAtMost, LatestFirst, Objective, Weighted
 from tempura.choose.share import Choice
 from tempura.definitions import Definitions
 from tempura.errors import PlanError

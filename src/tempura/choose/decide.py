@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tempura.choose.derivation import Computed, Loaded, operators, work_of
-from tempura.choose.search import Alternative, Graph, LastRunAtMost, Objective, Weighted
+from tempura.choose.graph import Alternative, Graph
+from tempura.choose.objectives import LastRunAtMost, Objective, Weighted
 from tempura.choose.share import Choice, Counters, choose, outline
 from tempura.errors import PlanError
 from tempura.memo.memo import Source

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tempura.choose.search import COMPUTED, EXISTING, Graph, Problem, Tables
+from tempura.choose.graph import Graph
+from tempura.choose.search import COMPUTED, EXISTING, Problem, Tables
 
 Key = tuple[int, int]
 """A node and the point at which it is written."""

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from itertools import product
 
 from tempura.choose.derivation import Key
-from tempura.choose.search import Graph, LastRunAtMost, Objective, Pricing, no_derivation
+from tempura.choose.graph import Graph
+from tempura.choose.objectives import LastRunAtMost, Objective, Pricing
+from tempura.choose.search import no_derivation
 from tempura.errors import PlanError
 
 Work = tuple[float, ...]

@@ -19,8 +19,9 @@ from heapq import heapify, heappop, heappush, nsmallest
 from itertools import pairwise
 
 from tempura.choose.derivation import Key, kept_bytes, loads, occurrences
+from tempura.choose.graph import Graph
 from tempura.choose.ledger import Draft, Ledger, Member, Order, Solution
-from tempura.choose.search import Graph, Trail
+from tempura.choose.search import Trail
 
 REPEATED = 32
 """How many nodes that the plan at hand computes repeatedly, those that would save most, are considered at a time."""

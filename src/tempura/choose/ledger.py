@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tempura.choose.derivation import Computed, Key, Loaded, Written, derive, loads, operators, same_run_reads
-from tempura.choose.search import COMPUTED, Graph, Pending, Problem, Slack, Tables, no_derivation
+from tempura.choose.graph import Graph
+from tempura.choose.search import COMPUTED, Pending, Problem, Slack, Tables, no_derivation
 
 
 class Member(NamedTuple):

@@ -1,7 +1,6 @@
-"""The search works on an AND-OR graph and knows nothing of relational algebra.
+"""The dynamic program of the paper (equation 4), on a graph of alternatives.
 
-A node is a view with a physical property; each of its alternatives is an operator over other nodes. The dynamic program of the paper
-(equation 4) finds, for every node and every point, the least cost of computing it there and the least cost of having it there: computed,
+It finds, for every node and every point, the least cost of computing it there and the least cost of having it there: computed,
 loaded because somebody wrote it before, or computed at an earlier point, saved and loaded:
 
     best[n, τ] = min over alternatives a of n     price_τ · work_a + Σ have[i, τ] over the inputs i of a
@@ -10,144 +9,19 @@ loaded because somebody wrote it before, or computed at an earlier point, saved 
 The graph has cycles (Q[u] = Q[t] + ΔQ, ΔQ = Q[u] - Q[t]). Within a point the tables are filled in the order of their values, Knuth's
 generalisation of Dijkstra's algorithm, so a value never rests on itself. When a node becomes loadable, `Problem.lower` carries the decrease to
 the nodes above it and touches nothing else; values only fall and are only replaced by smaller ones, which keeps the recorded choices free of cycles.
-
-Every objective is turned into one number per amount of work and point (`Pricing`), so that one program serves all of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from tempura.choose.graph import Graph
+from tempura.choose.objectives import Objective, Pricing
 from tempura.errors import PlanError
-
-
-class Alternative(NamedTuple):
-    """One operator that computes a node."""
-
-    work: float
-    """Unpriced work, charged at the point where it runs."""
-    inputs: tuple[int, ...]
-    """The nodes it needs, at the same point; a node may occur twice."""
-    tag: Any = None
-    """The caller's own, found again by `alternatives[node][index].tag`."""
-
-
-@dataclass
-class Graph:
-    """What can be computed from what, when, and for how much work. Nodes are numbered from 0, points too."""
-
-    alternatives: list[list[Alternative]]
-    """Per node; a node without any can only be had if it exists already."""
-    available: list[int]
-    """Per node: the earliest point at which it can be computed."""
-    save: list[float]
-    """Per node: unpriced work of writing it as a state; infinite if it may not be kept."""
-    load: list[float]
-    """Per node: unpriced work of reading it back."""
-    required: list[tuple[int, int]]
-    """The results, as (node, point): each is produced and written there, and can be loaded from then on."""
-    deliver: dict[int, float]
-    """Unpriced work of writing a result; where a node is not named, its `save`."""
-    existing: frozenset[int]
-    """The nodes that were written before the first point and can be loaded at any."""
-    size: list[float]
-    """Bytes per node, for the state budget."""
-    prices: list[float]
-    """Per point: the price of a unit of work."""
-    groups: list[tuple[int, ...]]
-    """Sets of nodes that one incremental operator needs together, and which may therefore only pay together."""
-    until: list[int] | None = None
-    """Per node: the last point at which computing it is considered; None if that is the last one for all."""
-
-    def write(self, node: int, kind: Literal["state", "result"]) -> float:
-        """The unpriced work of writing the node."""
-        return self.save[node] if kind == "state" else self.deliver.get(node, self.save[node])
-
-
-class Pricing(NamedTuple):
-    """How an objective turns work at a point into one number: `amount(work) * factors[point]`."""
-
-    factors: list[float]
-    amount: Callable[[float], float]
-    infinite: float
-
-
-class Objective:
-    """What a plan should minimise, given the unpriced work at each point."""
-
-    def pricing(self, graph: Graph) -> Pricing:
-        raise NotImplementedError
-
-    def total(self, graph: Graph, work: Sequence[float]) -> float | tuple[float, ...]:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Weighted(Objective):
-    """The sum over the points of price times work (the paper's c̃w)."""
-
-    last_extra: float = 0.0
-    """Added to the last point's price while choosing, not when reporting."""
-
-    def pricing(self, graph: Graph) -> Pricing:
-        # Free work would make useless work free as well: a price of zero is a very small one while choosing.
-        least = max(graph.prices, default=0.0) * 1e-9 or 1.0
-        factors = [max(p, least) for p in graph.prices]
-        factors[-1] += self.last_extra
-        return Pricing(factors, float, math.inf)
-
-    def total(self, graph: Graph, work: Sequence[float]) -> float:
-        return sum(p * w for p, w in zip(graph.prices, work, strict=True))
-
-
-@dataclass(frozen=True)
-class LatestFirst(Objective):
-    """Least work at the last point, then at the one before, and so on (the paper's c̃v); prices play no part.
-
-    The vector becomes one integer with a field of bits per point, the last point's highest, so that adding adds and comparing compares from
-    the last point backwards. A total is the tuple of unpriced work, last point first, which Python compares in the same order.
-    """
-
-    FIELD = 160
-    """Bits per point: 90 for one operator's work, the rest for how often a tree without sharing repeats it."""
-    MOST = 1 << 90
-    """More work than any plan needs."""
-
-    def pricing(self, graph: Graph) -> Pricing:
-        works = [a.work for alternatives in graph.alternatives for a in alternatives]
-        finite = sorted(w for w in (*works, *graph.save, *graph.load, *graph.deliver.values()) if math.isfinite(w))
-        # A power of two, so that whole numbers of work stay exact. The middle one says what is usual: there may be absurd products, and
-        # the digits are for telling plans apart that make sense.
-        shift = 44 - math.frexp(finite[len(finite) // 2] if finite else 1.0)[1]
-        infinite = 1 << (self.FIELD * (len(graph.prices) + 1))
-
-        def amount(work: float) -> float:
-            if math.isinf(work):
-                return infinite
-            return min(max(round(math.ldexp(work, shift)), 1 if work else 0), self.MOST)
-
-        return Pricing([1 << (self.FIELD * point) for point in range(len(graph.prices))], amount, infinite)
-
-    def total(self, graph: Graph, work: Sequence[float]) -> tuple[float, ...]:
-        return tuple(reversed(work))
-
-
-@dataclass(frozen=True)
-class LastRunAtMost(Objective):
-    """Least weighted work such that the unpriced work at the last point is at most `limit`."""
-
-    limit: float
-
-    def pricing(self, graph: Graph) -> Pricing:
-        return Weighted().pricing(graph)
-
-    def total(self, graph: Graph, work: Sequence[float]) -> float:
-        return Weighted().total(graph, work)
-
 
 COMPUTED, EXISTING = -2, -1
 """Where a node comes from: computed at this point, written before the first point, or (0 and up) written at that point."""

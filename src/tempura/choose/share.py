@@ -8,9 +8,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 from tempura.choose.derivation import Key, Written, work_of
+from tempura.choose.graph import Graph
 from tempura.choose.greedy import Greedy, fits
 from tempura.choose.ledger import Ledger
-from tempura.choose.search import Graph, LastRunAtMost, LatestFirst, Objective, Problem, Weighted
+from tempura.choose.objectives import LastRunAtMost, LatestFirst, Objective, Weighted
+from tempura.choose.search import Problem
 from tempura.errors import PlanError
 
 
