@@ -97,8 +97,8 @@ def _column(table: Table, column: Column, total: float, referred_rows: float | N
         domain, guessed = declared.distinct, False
     elif referred_rows is not None:
         domain, guessed = referred_rows, False
-    elif least is not None and greatest is not None and column.type in ("tinyint", "smallint", "int", "bigint", "date"):
-        domain, guessed = min(total, greatest - least + 1), False
+    if least is not None and greatest is not None and column.type in ("tinyint", "smallint", "int", "bigint", "date"):
+        domain, guessed = min(total if guessed else domain, greatest - least + 1), False
     return ColumnStats(
         max(1.0, domain),
         declared.null_share if declared else 0.0,

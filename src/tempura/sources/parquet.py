@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from tempura.sources.arrival import Arrival, Stored
 from tempura.sources.arrow import pa, pq
 from tempura.sources.contents import Contents, Layout
 from tempura.sources.sparktypes import spark_name
-from tempura.sources.summary import SAMPLE, Known, as_number
+from tempura.sources.summary import PLACES, SAMPLE, Known, as_number
 
 
 @contextmanager
@@ -41,9 +41,13 @@ class ParquetContents(Contents):
         return plain(self._file.read(columns=list(columns), use_threads=False))
 
     def sample(self) -> Any:
-        batches = self._file.iter_batches(batch_size=SAMPLE, use_threads=False)
-        first = next(batches, None)
-        return plain(pa.Table.from_batches([] if first is None else [first], self._file.schema_arrow))
+        groups = self._file.metadata.num_row_groups
+        places = [place * groups // PLACES for place in range(PLACES)] if groups > PLACES else range(groups)
+        first = [next(self._batches(SAMPLE // len(places), place), None) for place in places]
+        return plain(pa.Table.from_batches([b for b in first if b is not None], self._file.schema_arrow))
+
+    def _batches(self, size: int, group: int) -> Iterator[Any]:
+        return self._file.iter_batches(batch_size=size, row_groups=[group], use_threads=False)
 
     @cached_property
     def _statistics(self) -> Mapping[str, list[Any]]:

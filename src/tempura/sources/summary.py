@@ -1,4 +1,4 @@
-"""What is remembered of a table's columns: exact figures from Parquet footers, and what a sample of the first rows shows.
+"""What is remembered of a table's columns: exact figures from Parquet footers, and what a sample shows.
 
 Both are small whatever the table's size. Figures of new files are merged into those of older ones; the sample is drawn once, and what
 it says of distinct values is scaled to the rows there are when it is asked.
@@ -17,6 +17,8 @@ from tempura.sources.arrow import pa, pc
 
 SAMPLE = 20_000
 """Rows in a sample."""
+PLACES = 8
+"""A sample is drawn from so many places of a file, if it has them: rows that were written one after the other are often alike."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +41,22 @@ def _both(choose: Any, a: float | None, b: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What a sample shows of a column: values that are not NULL, how many differ, how many occur once, and bytes per text."""
+    """What a sample shows of a column: values that are not NULL, how many differ, how many were met once, and bytes per text."""
 
     rows: int
     values: int
     distinct: int
     once: int
     width: float | None = None
+    seen: int = 0
+    """How often a value was met: as often as there are values, or, in a sample of several places, once in each place that has it."""
 
     def distinct_of(self, total: float) -> float | None:
         """The distinct values to expect among `total` (Haas and Stokes, the estimator they call Duj1)."""
         if not self.values:
             return None
-        missing = self.values - self.once + self.once * self.values / max(total, self.values)
-        return self.values * self.distinct / missing
+        seen = self.seen or self.values
+        return seen * self.distinct / (seen - self.once + self.once * self.values / max(total, self.values))
 
 
 @dataclass(frozen=True)
@@ -95,17 +99,19 @@ class Summary:
 
 
 def sampled(rows: Any) -> dict[str, Sampled]:
-    """What a sample, an Arrow table, shows of each of its columns; nested ones are left out."""
+    """What a sample, an Arrow table with a chunk for each place, shows of each of its columns; nested ones are left out."""
     found: dict[str, Sampled] = {}
     for name in rows.column_names:
         column = rows.column(name)
         if pa.types.is_nested(column.type) or not len(column):
             continue
-        counts = pc.value_counts(column.drop_null()).field("counts")
+        values = column.drop_null()
+        met = pa.chunked_array([place.unique() for place in values.chunks]) if values.num_chunks > 1 else values
+        counts = pc.value_counts(met).field("counts")
         textual = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         width = pc.mean(pc.binary_length(column)).as_py() if textual else None
         once = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
-        found[name] = Sampled(len(column), len(column) - column.null_count, len(counts), once, width)
+        found[name] = Sampled(len(column), len(values), len(counts), once, width, len(met))
     return found
 
 

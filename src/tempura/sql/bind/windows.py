@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from tempura.algebra import Op, Window, WindowCall
 from tempura.expr import Expr, column_tree
-from tempura.schema import Column, fresh, names
+from tempura.schema import Column, Keys, fresh, names
 from tempura.sql.bind.grouping import core
 from tempura.sql.bind.predicates import columns_of, detached, replaced
 from tempura.sql.bind.projection import by_name, named_columns, narrowed, slug
@@ -42,7 +42,7 @@ class Windowed:
         op = narrowed(op, {*carried, *(c for tree in trees for c in columns_of(tree))})
         self._texts: dict[str, str] = {}
         op, calls = _columned(op, [(text, w.copy()) for text, w in windows.items()])
-        input_columns = [c for c in op.schema]
+        input_columns, keys = list(op.schema), op.keys
         taken = set(names(op.schema))
         grouped: dict[tuple[str, ...], list[WindowCall]] = {}
         columns = by_name(op)
@@ -52,7 +52,7 @@ class Windowed:
             taken.add(name)
             partition = list(dict.fromkeys([*carried, *(p.name for p in clauses(call, "partition_by"))]))
             call.set("partition_by", [column_tree(p) for p in partition])
-            complete(call, input_columns)
+            complete(call, input_columns, keys)
             kind = infer(call, columns)
             found = next((p for p in grouped if set(p) == set(partition)), tuple(partition))
             grouped.setdefault(found, []).append(WindowCall(Column(name, kind.type, kind.nullable), Expr(call)))
@@ -86,8 +86,8 @@ def orders(window: Tree) -> list[Tree]:
     return window.args["order"].expressions if window.args.get("order") else []
 
 
-def complete(window: Tree, columns: Sequence[Column]) -> None:
-    """Add tie-breakers where the answer depends on the order of equal rows."""
+def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
+    """Add tie-breakers where the answer depends on the order of equal rows; where a key is given, no rows are equal."""
     function = type(core(window.this)).__name__.lower()
     spec = window.args.get("spec")
     given = orders(window)
@@ -108,6 +108,8 @@ def complete(window: Tree, columns: Sequence[Column]) -> None:
     if not (depends or (function in _FIRST and starts) or (function in _VALUES and whole)):
         return
     known = {o.this.name for o in given} | {p.name for p in clauses(window, "partition_by")}
+    if any(key <= known for key in keys):
+        return
     more = [
         exp.Ordered(this=column_tree(c.name), desc=False, nulls_first=True)
         for c in columns

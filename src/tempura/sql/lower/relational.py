@@ -266,6 +266,9 @@ def _one_row() -> dict[str, Sql]:
 
 def lower_window(lowering: Lowering, op: Window) -> Relation:
     block = rows_of(lowering, lowering.relation(op.input))  # type: ignore[arg-type]
+    if not block.plain:
+        # What is partitioned or sorted by would be computed, and carried, beside the column that it is.
+        block = lowering.reopened(block)
     outputs = {c.name: block.bind(c.call) for c in op.calls}
     query = render(block, {**block.columns, **outputs})
     return Closed(query, (*block.columns, *outputs), False)
