@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -134,6 +135,8 @@ def test_a_foreign_key_has_the_values_of_what_it_refers_to():
     tables = Catalog(linked, customers())
     assert table_stats(linked, TIMELINE, 0, tables).distinct("c_id") == pytest.approx(60_000, rel=0.01)
     assert table_stats(plain, TIMELINE, 0).distinct("c_id") < 60_000
+    narrow = replace(linked, statistics={"c_id": ColumnStatistics(least=1, greatest=500)})
+    assert table_stats(narrow, TIMELINE, 0, tables).distinct("c_id") == pytest.approx(500)
 
 
 # Deltas add up

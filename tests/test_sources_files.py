@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -193,6 +194,24 @@ def test_statistics_come_from_footers_and_a_sample(tmp_path: Path):
     assert (known.columns["name"].distinct, known.columns["name"].width) == (7, 5)
     rough = source.sketch()
     assert rough.rows == pytest.approx(3000, rel=0.5) and rough.columns["day"].distinct == 10
+
+
+def test_a_sample_of_several_places_is_not_deceived_by_rows_in_order(tmp_path: Path):
+    """Sorted by day, a hundred rows of each; a customer buys five things in a row; texts in no order."""
+    rows = 100_000
+    drawn = Random(1)
+    customers = [drawn.randrange(15_000) for _ in range(rows // 5)]
+    columns = {
+        "day": [i // 100 for i in range(rows)],
+        "customer": [customers[i // 5] for i in range(rows)],
+        "name": [f"n{drawn.randrange(31)}" for _ in range(rows)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "sorted.parquet", row_group_size=5_000)
+    source = files(tmp_path, path="sorted.parquet", arrival=None)
+    known = source.statistics(source.pin(None)).columns
+    assert known["day"].distinct == pytest.approx(1_000, rel=0.05)
+    assert known["customer"].distinct == pytest.approx(len(set(customers)), rel=0.3)
+    assert known["name"].distinct == 31
 
 
 # What can go wrong.

@@ -229,6 +229,12 @@ def test_window_orders_are_completed_where_ties_would_decide():
     """)  # fmt: skip
 
 
+def test_no_ties_are_broken_where_there_are_none():
+    text = "SELECT item, day, sum(sum(price)) OVER (PARTITION BY item ORDER BY day ROWS UNBOUNDED PRECEDING) AS s FROM sales GROUP BY item, day"
+    assert "ORDER BY day ROWS" in tree(text)
+    assert "ORDER BY day, " in tree(text.replace("PARTITION BY item ", ""))
+
+
 def test_windows_by_different_partitions_are_different_operators():
     text = "SELECT sum(price) OVER (PARTITION BY item) AS a, sum(price) OVER (PARTITION BY day + 1) AS b FROM sales"
     assert [op.partition for op in bind(text, CATALOG).root.walk() if type(op).__name__ == "Window"] == [
