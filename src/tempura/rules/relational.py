@@ -36,6 +36,7 @@ from tempura.algebra import (
 )
 from tempura.expr import Expr, col, rejects_nulls
 from tempura.rules.dag import Interned, over, parents_first, rebuilt, uses
+from tempura.rules.fusion import fused_aggregates
 from tempura.rules.laws import (
     Law,
     all_of,
@@ -92,15 +93,16 @@ LAWS: tuple[Law, ...] = (
     single_plus,
     flattened_plus,
     half_join_without_distinct,
+    fused_aggregates,
     pruned_columns,
 )
 """All laws, in the order in which they are tried at an operator."""
 
-DOWN = tuple(law for law in LAWS if law is not pruned_columns)
+DOWN = tuple(law for law in LAWS if law not in (pruned_columns, fused_aggregates))
 """The laws that are applied wherever they hold; columns are pruned by all uses of an operator at once."""
 
-TIDY = tuple(law for law in DOWN if law is not filter_below_project)
-"""After pruning, a filter stays above the projection that fetches its columns."""
+TIDY = (*(law for law in DOWN if law is not filter_below_project), fused_aggregates)
+"""After pruning, a filter stays above the projection that fetches its columns, and aggregates are fused once their filters are where they belong."""
 
 
 def normalize(root: Op, trace: list[str] | None = None) -> Op:
@@ -118,8 +120,8 @@ def normalize(root: Op, trace: list[str] | None = None) -> Op:
         if narrow is not new:
             said.append(pruned_columns.name)
         narrow = _laws_applied(narrow, TIDY, interned, said)
-        # A window that nobody reads is gone, and was in the way of filters.
-        if _count(narrow, Window) == _count(new, Window):
+        # A window that nobody reads is gone, and was in the way of filters; aggregates that were fused may need fewer columns.
+        if all(_count(narrow, kind) == _count(new, kind) for kind in (Window, Aggregate)):
             return narrow
         new = narrow
 
