@@ -29,13 +29,15 @@ NOTHING: Conditions = frozenset()
 def fused_aggregates(op: InnerJoin) -> Op | None:
     """γ[f](σ[p] X) × γ[g](σ[q] X) = γ[f filter (p), g filter (q)](σ[p or q] X) without GROUP BY, where there is always one row.
 
-    Not for DISTINCT calls, which Spark answers by a copy of the rows for each, nor for functions whose states nobody knows.
+    Not for DISTINCT calls, which Spark answers by a copy of the rows for each, nor for functions whose states nobody knows; sums not with least values.
     """
     factors = _factors(op)
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place, factor in enumerate(factors):
         if (found := _global(factor)) is not None:
-            alike[_shape(found.inputs[0])].append(place)
+            # A least value cannot forget: what can be maintained under retractions is not to depend on it.
+            forgets = not any("m" in (parts(c) or ()) for c in found.calls)
+            alike[forgets, _shape(found.inputs[0])].append(place)
     changed = False
     for places in alike.values():
         together = _fused([factors[p] for p in places]) if len(places) > 1 else None
