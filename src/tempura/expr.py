@@ -126,6 +126,33 @@ def _conjunction(parts: frozenset[Expr]) -> Expr:
     return Expr(exp.and_(*(p.tree for p in unique), copy=True))
 
 
+@cache
+def folded(predicate: Expr) -> Expr:
+    """The predicate with what compares two texts or two whole numbers decided: `'s' = 'w' OR year = 2001` is `year = 2001`."""
+    return Expr(_folded(predicate.tree))
+
+
+def _folded(tree: Any) -> Any:
+    if isinstance(tree, exp.Paren):
+        inner = _folded(tree.this)
+        return inner if isinstance(inner, exp.Boolean) else exp.Paren(this=inner)
+    if isinstance(tree, exp.EQ) and all(isinstance(t, exp.Literal) for t in (tree.this, tree.expression)):
+        a, b = tree.this, tree.expression
+        return (
+            exp.Boolean(this=a.this == b.this)
+            if a.is_string == b.is_string and (a.is_string or a.is_int) and (b.is_string or b.is_int)
+            else tree.copy()
+        )
+    if not isinstance(tree, exp.Connector):
+        return tree.copy()
+    decides = isinstance(tree, exp.Or)
+    sides = [_folded(side) for side in (tree.left, tree.right)]
+    if any(isinstance(s, exp.Boolean) and s.this is decides for s in sides):
+        return exp.Boolean(this=decides)
+    left, *others = [s for s in sides if not isinstance(s, exp.Boolean)] or [exp.Boolean(this=not decides)]
+    return type(tree)(this=left, expression=others[0]) if others else left
+
+
 class EquiKey(NamedTuple):
     """One equality of a join condition: an expression over the left columns and one over the right."""
 

@@ -12,12 +12,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from sqlglot import exp
-
 from tempura.algebra import Aggregate, AggregateCall, Filter, InnerJoin, Op, Output, Project
 from tempura.algebra.incremental import parts
 from tempura.expr import TRUE, Expr, col, conjunction, conjuncts
-from tempura.rules.laws import law, volatile
+from tempura.rules.laws import any_of, law, volatile
 from tempura.schema import names
 
 Conditions = frozenset[Expr]
@@ -134,16 +132,11 @@ def _merged(ops: Sequence[Op]) -> _Merged | None:
         return None
     common = rows[0].conditions.intersection(*(r.conditions for r in rows))
     rest = [r.conditions - common for r in rows]
-    asked = conjunction((*common, _either(rest)) if all(rest) else common)
+    asked = conjunction((*common, any_of(map(conjunction, rest))) if all(rest) else common)
     own = tuple(a | b for a, b in zip(below.own, rest, strict=True))
     kept = frozenset[str]().union(*(r.columns for r in rows), *(p.columns for conditions in own for p in conditions))
     op = _chosen(below.op, kept | asked.columns)
     return _Merged(_chosen(op if asked is TRUE else Filter(op, asked), kept), own)
-
-
-def _either(conditions: Sequence[Conditions]) -> Expr:
-    distinct = sorted({conjunction(c) for c in conditions})
-    return distinct[0] if len(distinct) == 1 else Expr(exp.or_(*(e.tree for e in distinct), copy=True))
 
 
 def _chosen(op: Op, columns: frozenset[str]) -> Op:

@@ -33,7 +33,7 @@ from tempura.algebra import (
     Window,
 )
 from tempura.algebra.empties import prune
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, rejects_nulls, volatile_function
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded, rejects_nulls, volatile_function
 from tempura.rules.pruning import chosen, narrowed, plain
 from tempura.schema import Schema, names
 
@@ -85,6 +85,12 @@ def all_of(predicates: Iterable[Expr]) -> Expr:
     if found is None:
         found = _conjunctions[given] = conjunction(given)
     return found
+
+
+def any_of(predicates: Iterable[Expr]) -> Expr:
+    """The disjunction, in a canonical order."""
+    first, *others = sorted(set(predicates))
+    return Expr(exp.or_(first.tree, *(p.tree for p in others), copy=True)) if others else first
 
 
 @cache
@@ -232,7 +238,7 @@ def filter_below_project(op: Filter) -> Op | None:
     if not go:
         return None
     given = {o.name: o.expr for o in project.outputs if o.expr.name != o.name}
-    below = filtered(project.input, (q for p in go for q in parts(p.substitute(given))))
+    below = filtered(project.input, (q for p in go for q in parts(folded(p.substitute(given)))))
     return filtered(Project(below, project.outputs), stay)
 
 

@@ -31,15 +31,17 @@ from tempura.algebra import (
     Plus,
     Project,
     Replicate,
+    Scan,
     SemiJoin,
     Window,
 )
-from tempura.expr import Expr, col, rejects_nulls
+from tempura.expr import TRUE, Expr, col, rejects_nulls
 from tempura.rules.dag import Interned, over, parents_first, rebuilt, uses
 from tempura.rules.fusion import fused_aggregates
 from tempura.rules.laws import (
     Law,
     all_of,
+    any_of,
     distinct_of_key,
     empty_inputs,
     filter_below_aggregate,
@@ -110,9 +112,10 @@ def normalize(root: Op, trace: list[str] | None = None) -> Op:
     said: list[str] = [] if trace is None else trace
     interned = Interned()
     new = interned(root)
+    carried: set[Expr] = set()
     while True:
         new = _laws_applied(new, DOWN, interned, said)
-        changed = _common_filters(_demanded(new, interned, said), interned, said)
+        changed = _common_filters(_demanded(new, interned, said), interned, said, carried)
         if changed is not new:
             new = changed
             continue
@@ -144,20 +147,20 @@ def _one_pass(
     root: Op, laws: Sequence[Law], by_class: dict[type[Op], tuple[Law, ...]], interned: Interned, trace: list[str]
 ) -> Op:
     """Each operator once, after all that use it are done; inputs that come into being on the way are visited too."""
-    users = uses(parents_first(root))
+    several = {op_id for op_id, users in uses(parents_first(root)).items() if len(users) > 1}
     done: dict[int, Op] = {}
 
     def shared(op: Op) -> bool:
-        return len(users.get(id(op), ())) > 1
+        return id(op) in several
 
     def taken_from_others(law: Law, op: Op) -> bool:
         """Whether the law would take apart what others use, too."""
         below: Sequence[Op] = op.inputs
         for _ in range(law.depth):
             below = [i for i in below if isinstance(i, law.over)]
-            # A projection that computes nothing is nothing to share: what it is over stays shared.
-            if any(shared(i) and not (law is merged_projects and isinstance(i, Project) and plain(i)) for i in below):
+            if any(shared(i) and not _nothing_to_share(law, i) for i in below):
                 return True
+            several.update(id(j) for i in below if shared(i) for j in i.inputs)
             below = [j for i in below for j in i.inputs]
         return False
 
@@ -184,6 +187,19 @@ def _one_pass(
     return visit(root)
 
 
+def _nothing_to_share(law: Law, op: Op) -> bool:
+    """Whether the operator computes nothing that the law would have computed twice: what it is over stays shared."""
+    if isinstance(op, Plus):
+        return law is filter_below_plus
+    if law is merged_projects:
+        return isinstance(op, Project) and plain(op)
+    return (
+        law is filter_below_project
+        and isinstance(op, Project)
+        and all(o.expr.name or not o.expr.columns for o in op.outputs)
+    )
+
+
 # What all uses of an operator have in common.
 
 
@@ -192,17 +208,26 @@ def _base(op: Op) -> bool:
     return not op.inputs or (isinstance(op, Project) and plain(op) and not op.inputs[0].inputs)
 
 
-def _common_filters(root: Op, interned: Interned, trace: list[str]) -> Op:
-    """σ(p ∧ q)(X) and σ(p ∧ r)(X) are σq(σp(X)) and σr(σp(X)): where all that use X filter it by p, p becomes part of what they share."""
+def _common_filters(root: Op, interned: Interned, trace: list[str], carried: set[Expr]) -> Op:
+    """σ(p ∧ q)(X) and σ(p ∧ r)(X) are σq(X') and σr(X') with X' = σ(p ∧ (q ∨ r))(X): what no use of X wants is left out of what they share.
+
+    Of q and r only what a filter can carry below X, and only once: `carried` has what was carried before.
+    """
     common: dict[int, frozenset[Expr]] = {}
     for op_id, users in uses(parents_first(root)).items():
-        if len(users) > 1 and all(isinstance(u, Filter) and not _base(u.inputs[0]) for u in users):
-            first, *others = [frozenset(parts(u.predicate)) for u in users if isinstance(u, Filter)]
-            found = frozenset(p for p in first.intersection(*others) if not volatile(p))
+        filters = [u for u in users if isinstance(u, Filter) and not _base(u.inputs[0])]
+        if len(users) > 1 and len(filters) == len(users):
+            first, *others = asked = [frozenset(p for p in parts(u.predicate) if not volatile(p)) for u in filters]
+            both = first.intersection(*others)
+            lower = _lower(filters[0].inputs[0])
+            own = [frozenset(p for p in a - both if p.columns <= lower) for a in asked]
+            either = any_of(map(all_of, own)) if all(own) else TRUE
+            found = both | (frozenset([either]) - {TRUE, *carried})
             if found:
                 common[op_id] = found
     if not common:
         return root
+    carried.update(*common.values())
     trace.append("common_filters")
 
     def change(op: Op, inputs: tuple[Op, ...]) -> Op:
@@ -212,6 +237,26 @@ def _common_filters(root: Op, interned: Interned, trace: list[str]) -> Op:
         return over(op, inputs)
 
     return rebuilt(root, interned, change)
+
+
+def _lower(op: Op) -> frozenset[str]:
+    """The columns by which a filter can be pushed below the operator."""
+    match op:
+        case Aggregate():
+            return frozenset(op.by) & _lower(op.inputs[0])
+        case Window():
+            return frozenset(op.partition) & _lower(op.inputs[0])
+        case Project():
+            below = _lower(op.inputs[0])
+            return frozenset(o.name for o in op.outputs if o.expr.columns <= below and not volatile(o.expr))
+        case Plus():
+            return _lower(op.inputs[0]).intersection(*map(_lower, op.inputs[1:]))
+        case LeftOuterJoin() | SemiJoin() | AntiJoin():
+            return _lower(op.inputs[0])
+        case Filter() | Scan() | InnerJoin():
+            return frozenset(names(op.schema))
+        case _:
+            return frozenset()
 
 
 def _demanded(root: Op, interned: Interned, trace: list[str]) -> Op:
