@@ -35,7 +35,7 @@ from tempura.algebra import (
     WindowCall,
 )  # fmt: skip
 from tempura.catalog import Catalog
-from tempura.expr import TRUE, parse, rejects_nulls
+from tempura.expr import TRUE, folded, parse, rejects_nulls
 from tempura.reference import Bag, bag_of_rows, evaluate
 from tempura.rules import laws
 from tempura.rules.dag import Interned, parents_first
@@ -306,6 +306,59 @@ def test_what_all_uses_filter_by_becomes_part_of_what_they_share() -> None:
         op.predicate for op in aggregates(new)[0].walk() if isinstance(op, Filter)
     }
     assert isinstance(new, Plus) and {i.predicate for i in new.inputs} == {parse("b = 1"), parse("b = 2")}
+
+
+def test_what_no_use_asks_for_is_left_out_of_what_they_share() -> None:
+    shared = shared_aggregate()
+    new = normalize(Plus((where(shared, "a = 1 AND n > 1"), where(shared, "a = 2 AND b = 1"))))
+    assert len(aggregates(new)) == 1
+    assert parse("a = 1 OR (a = 2 AND b = 1)") in {op.predicate for op in new.walk() if isinstance(op, Filter)}
+    whole = normalize(Plus((where(shared, "a = 1"), where(shared, "n = 2"))))
+    assert {op.predicate for op in whole.walk() if isinstance(op, Filter)} == {parse("a = 1"), parse("n = 2")}
+
+
+def test_a_filter_goes_through_a_shared_union_to_the_branch_it_means() -> None:
+    """As in q4 and q11: a view of several channels, each use of which wants one channel and one year."""
+    branches = [
+        select(Aggregate(t, (by,), (COUNT,)), f"{by} as y", "n", f"'{name}' as channel")
+        for t, by, name in ((R, "a", "r"), (S, "d", "s"))
+    ]
+    shared = Plus(tuple(branches))
+    new = normalize(
+        Plus(
+            (
+                where(shared, "channel = 'r' AND y = 1"),
+                where(shared, "channel = 'r' AND y = 2"),
+                where(shared, "channel = 's'"),
+            )
+        )
+    )
+    assert len(aggregates(new)) == 2, "each channel once"
+    assert {op.predicate for op in new.walk() if isinstance(op, Filter)} == {
+        parse("a = 1 OR a = 2"),
+        parse("a = 1"),
+        parse("a = 2"),
+    }
+    rows = {"r": bag_of_rows([(1, 2, 3), (2, 2, 3), (3, 2, 3)]), "s": bag_of_rows([(1, 2), (1, 2)])}
+    expected = {(1, 1, "r"): 1, (2, 1, "r"): 1, (1, 2, "s"): 1}
+    assert evaluate(new, rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("'s' = 'w' OR y = 1", "y = 1"),
+        ("('s' = 's' AND y = 1) OR ('s' = 'w' AND y = 2)", "(y = 1)"),
+        ("'s' = 'w' AND y = 1", "FALSE"),
+        ("1 = 1 OR y = 1", "TRUE"),
+        ("1 = 1.0 AND y = 1", "1 = 1.0 AND y = 1"),
+        ("'1' = 1 AND y = 1", "'1' = 1 AND y = 1"),
+        ("NOT ('s' = 'w')", "NOT ('s' = 'w')"),
+        ("y = 1 AND (x = 2 OR z = 3)", "y = 1 AND (x = 2 OR z = 3)"),
+    ],
+)
+def test_constants_are_compared(text: str, expected: str) -> None:
+    assert folded(parse(text)) is parse(expected)
 
 
 def test_what_is_shared_is_pruned_to_the_columns_of_all_uses() -> None:

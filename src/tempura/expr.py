@@ -136,13 +136,8 @@ def _folded(tree: Any) -> Any:
     if isinstance(tree, exp.Paren):
         inner = _folded(tree.this)
         return inner if isinstance(inner, exp.Boolean) else exp.Paren(this=inner)
-    if isinstance(tree, exp.EQ) and all(isinstance(t, exp.Literal) for t in (tree.this, tree.expression)):
-        a, b = tree.this, tree.expression
-        return (
-            exp.Boolean(this=a.this == b.this)
-            if a.is_string == b.is_string and (a.is_string or a.is_int) and (b.is_string or b.is_int)
-            else tree.copy()
-        )
+    if isinstance(tree, exp.EQ) and (same := _same(tree.this, tree.expression)) is not None:
+        return exp.Boolean(this=same)
     if not isinstance(tree, exp.Connector):
         return tree.copy()
     decides = isinstance(tree, exp.Or)
@@ -151,6 +146,15 @@ def _folded(tree: Any) -> Any:
         return exp.Boolean(this=decides)
     left, *others = [s for s in sides if not isinstance(s, exp.Boolean)] or [exp.Boolean(this=not decides)]
     return type(tree)(this=left, expression=others[0]) if others else left
+
+
+def _same(a: Any, b: Any) -> bool | None:
+    """Whether two literals are equal; None where types would have to be reconciled first."""
+    if not (isinstance(a, exp.Literal) and isinstance(b, exp.Literal)) or a.is_string != b.is_string:
+        return None
+    if a.is_string:
+        return bool(a.this == b.this)
+    return int(a.this) == int(b.this) if a.is_int and b.is_int else None
 
 
 class EquiKey(NamedTuple):
