@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from tempura.job import Job
@@ -18,6 +19,8 @@ from tempura.schema import WEIGHT
 from tempura.spark import point as running
 from tempura.spark.run import run
 from tempura.workspace import Workspace
+from tempura.workspace.remote import RemoteStorage
+from tempura.workspace.storage import Storage
 from tests.profiles import STEADY
 from tests.spark.runjobs import GROSS, SHOP, arrive, interpreted, loaded, magnify, put, ran, shop, verify
 
@@ -290,6 +293,23 @@ def test_changed_schedule(spark: SparkSession, tmp_path: Path):
     assert ran(spark, other).point == "mon"
     arrive(tmp_path, 5, 3, ["o2-0"])
     assert ran(spark, other).point == "tue"
+
+
+def test_a_workspace_that_pyarrow_reaches(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing but what every file system of pyarrow can do is asked of the one that has the workspace."""
+
+    def at(place: str | Path) -> RemoteStorage:
+        return RemoteStorage(fs.LocalFileSystem(), str(place), f"file://{place}")
+
+    monkeypatch.setattr(Storage, "at", at)
+    job = shop(tmp_path)
+    for point, returned in enumerate((["o1-0"], ["o1-1", "o2-0"], ["o1-2", "o3-0"]), start=1):
+        arrive(tmp_path, point, 5, returned)
+        report = ran(spark, job)
+    assert loaded(report) and report.delta.count()
+    assert run(job).status == "repeated"
+    workspace = Workspace.open(job.workspace, job.name)
+    assert isinstance(workspace.storage, RemoteStorage) and workspace.garbage() == ()
 
 
 @pytest.mark.parametrize("policy", ["auto", "full"])
