@@ -179,12 +179,12 @@ def real_pdw(document: Document) -> Figure:
 
 
 def calibration(document: Document) -> Figure:
-    """Estimated against measured CPU of each step, under the shipped profile and under the measured one."""
-    cells = document["cells"]
+    """Estimated against measured CPU of each run, under guessed coefficients and under measured ones."""
+    runs = [taken for cell in document["cells"].values() for taken in cell.values()]
     figure, axes = plt.subplots(figsize=(5.6, 5.2))
-    low, high = _range([c[n] for c in cells.values() for n in ("measured", "before", "after") if c[n]])
+    low, high = _range([r[n] for r in runs for n in ("measured", "before", "after") if r[n]])
     for part, word, colour in (("before", "before calibration", "#E69F00"), ("after", "after calibration", TASKS)):
-        axes.plot([c["measured"] for c in cells.values()], [c[part] for c in cells.values()], "o", color=colour, label=word, markersize=5)  # fmt: skip
+        axes.plot([r["measured"] for r in runs], [r[part] for r in runs], "o", color=colour, label=word, markersize=5)  # fmt: skip
     axes.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
     _logarithmic(axes, low, high)
     axes.set_xlabel("measured, CPU seconds")

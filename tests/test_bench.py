@@ -104,7 +104,7 @@ ON_SPARK: dict[str, dict[str, Any]] = {
     "peers": {"sums tempura": {"cpu": 1.0, "refused": None}, "sums streaming": {"cpu": None, "refused": "no"}},
     "real-ivm": {f"q40 delta-big {m}": CPU for m in METHODS},
     "real-pdw": {f"q40 delta-big {m}": CPU for m in METHODS},
-    "calibration": {"s1": {"measured": 1.0, "before": 2.0, "after": 1.1}, "s2": {"measured": 3.0, "before": 1.0, "after": 3.1}},
+    "calibration": {"q1 auto": {"t1": {"measured": 1.0, "before": 2.0, "after": 1.1}, "t2": {"measured": 3.0, "before": 1.0, "after": 3.1}}},
 }  # fmt: skip
 
 

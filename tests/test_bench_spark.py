@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench import _arrivals, _real
+from bench import _arrivals, _real, calibration
 from bench._spark import ALL, FULL, Gauge, Workbench, folder, median, weighted
+from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
 from tempura.job.shapes import METHODS
 from tempura.spark.session import session
@@ -88,3 +89,11 @@ def test_medians_of_rounds():
         {"a": {"cpu": 2.0}, "right": True},
     ]
     assert median(rounds) == {"a": {"cpu": 2.0}, "right": False}
+
+
+def test_a_run_is_held_against_two_profiles(bench: Workbench):
+    found = calibration._measured(bench, 3, "auto", 0.01, 1, DEFAULT)  # pyright: ignore[reportPrivateUsage]
+    assert set(found) <= {"t1", "t2"} and "t2" in found
+    for taken in found.values():
+        assert taken["measured"] > 0 and taken["before"] > 0 and taken["after"] > 0
+        assert taken["before"] != taken["after"]
