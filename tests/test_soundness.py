@@ -81,7 +81,12 @@ QUERIES = (
     "select o, (select max(x) from r where r.o = s.o) m from s",
     "select o, (select count(*) from r where r.o = s.o) n from s",
     "select id, (select v from m where m.id = k.o) v from k",
+    "select s.c, k.o from s join k on s.o = k.id where exists (select 1 from r where r.o = s.o and r.x > s.p)",
+    "select s.c, v from s join k on s.o = k.id join m on k.o = m.id where s.p in (select x from r) and not exists (select 1 from late where late.o = s.o)",
+    "select s.c, count(*) n from s join k on s.o = k.id where s.p not in (select x from r) group by s.c",
     # Aggregates.
+    "select a.n, b.g from (select count(*) n from s where p > 1) a, (select sum(p) g from s where c = 'a') b",
+    "select (select count(*) from s join r on s.o = r.o where x > 1) a, (select sum(p) from s join r on s.o = r.o where p < 2) b, (select max(x) from r) m",
     "select c, sum(p) g, count(*) n, count(p) np, avg(p) a from s group by c",
     "select c, sum(case when x is null then p else -x end) g from s left join r on s.o = r.o group by c",
     "select c, min(p) a, max(p) b from s group by c",
@@ -116,6 +121,7 @@ QUERIES = (
     "select o from s intersect all select o from r",
     "select s.o, x from s left join r on s.o = r.o union all select k.id, v from k left join m on k.o = m.id",
     # CTEs used twice.
+    "with a as (select o, p, 's' t from s union all select o, x, 'r' t from r), b as (select t, o, sum(p) g from a group by t, o) select x.o, x.g, y.g h from b x join b y on x.o = y.o where x.t = 's' and y.t = 'r' and x.g > 0",
     "with a as (select o, count(*) n from r group by o) select x.o, y.n from a x join a y on x.n = y.o",
     "with a as (select s.o, p, x from s left join r on s.o = r.o) select o, p from a where x is null union all select x, p from a where p > 1",
 )

@@ -26,6 +26,7 @@ from tempura.memo import IntervalSpans, Memo, SignatureSpans
 from tempura.memo.show import Names, show_memo, show_span
 from tempura.plans import Cost, IncrementalPlan, Planning
 from tempura.reference.views import Evaluation, History
+from tempura.rules.halfjoins import late_half_joins
 from tempura.rules.lang import RuleSet
 from tempura.rules.methods import ALL, NONE, rules
 from tempura.rules.methods import methods as methods_named
@@ -81,7 +82,10 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
     memo.sizes = FinalSizes(job.catalog, job.timeline)
     explorer = Explorer(memo, rules(chosen, pruned=settings.pruning), limits=settings.limits)
     queries = {name: bind(text, job.catalog, name) for name, text in job.queries.items()}
-    roots = {name: memo.insert(normalize(query.root)) for name, query in queries.items()}
+    trees = {name: normalize(query.root) for name, query in queries.items()}
+    roots = {name: memo.insert(tree) for name, tree in trees.items()}
+    for early, late in (ways for tree in trees.values() for ways in late_half_joins(tree)):
+        memo.unify(memo.insert(early), memo.insert(late))
     exploration = explorer.run()
     seconds = time.perf_counter() - started
     space = Space(memo, ticks, job.timeline, job.catalog, over, settings.guided)
