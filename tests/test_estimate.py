@@ -683,3 +683,14 @@ def test_a_filter_narrower_than_the_range_of_the_facts_falls_into_it():
     assert size(join, old, year).rows + size(join, delta, year).rows == pytest.approx(size(join, new, year).rows)
     december = size(Filter(0, parse("d_month = 12")), calendar)
     assert size(join, new, december).rows == pytest.approx(1_000_000 / 12)
+
+
+def test_a_column_that_each_disjunct_bounds_has_their_values_together():
+    days = Table("days", (Column("y", "int"), Column("m", "int")), (), {"t1": 73_000}, {},
+                 {"y": ColumnStatistics(distinct=200, least=1900, greatest=2099), "m": ColumnStatistics(distinct=12, least=1, greatest=12)})  # fmt: skip
+    found = size(
+        Filter(0, parse("y = 1999 OR (y = 1998 AND m = 12) OR (y IN (2000, 2001) AND m < 3)")),
+        table_stats(days, TIMELINE, 0),
+    )
+    assert found.columns["y"].domain == 4 and found.columns["m"].domain == 12
+    assert found.distinct("y") <= 4

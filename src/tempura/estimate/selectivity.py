@@ -8,7 +8,7 @@ has left (`narrowed`). All else is taken to be independent.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple, cast
 
@@ -94,6 +94,8 @@ class Predicate(NamedTuple):
 
     bounds: tuple[Bounds, ...]
     rest: tuple[Share, ...]
+    either: tuple[tuple[Predicate, ...], ...]
+    """The disjunctions among the other parts."""
 
 
 _compiled: dict[Expr, Predicate] = {}
@@ -116,7 +118,27 @@ def _product(predicate: Predicate, columns: Columns, padded: Padded) -> float:
 
 def narrowed(predicate: Expr, columns: Columns) -> dict[str, ColumnStats]:
     """The columns whose range or domain is smaller where `predicate` is true."""
-    return {b.column: b.narrow(columns[b.column]) for b in compiled(predicate).bounds if b.column in columns}
+    return _narrowed(compiled(predicate), columns)
+
+
+def _narrowed(predicate: Predicate, columns: Columns) -> dict[str, ColumnStats]:
+    found = {b.column: b.narrow(columns[b.column]) for b in predicate.bounds if b.column in columns}
+    for disjuncts in predicate.either:
+        first, *others = [_narrowed(d, columns) for d in disjuncts]
+        for name in first.keys() - found.keys():
+            if all(name in other for other in others):
+                found[name] = _together(columns[name], [first[name], *(other[name] for other in others)])
+    return found
+
+
+def _together(column: ColumnStats, parts: Sequence[ColumnStats]) -> ColumnStats:
+    """A column that is within one of several bounds."""
+    ends = [(p.least, p.greatest) for p in parts]
+    least = min((a for a, _ in ends if a is not None), default=None) if all(a is not None for a, _ in ends) else None
+    greatest = max((b for _, b in ends if b is not None), default=None) if all(b is not None for _, b in ends) else None
+    return column._replace(
+        domain=min(column.domain, sum(p.domain for p in parts)), null_share=0.0, least=least, greatest=greatest
+    )
 
 
 def null_share(name: str, columns: Columns, padded: Padded) -> float:
@@ -138,14 +160,18 @@ def compiled(predicate: Expr) -> Predicate:
 def _conjunction(parts: list[Expression]) -> Predicate:
     by_column: dict[str, Bounds] = {}
     rest: list[Share] = []
+    either: list[tuple[Predicate, ...]] = []
     for tree in parts:
         bounds = bounds_of(tree)
         if bounds is None:
             rest.append(_share(tree))
+            plain = _stripped(tree)
+            if isinstance(plain, exp.Or):
+                either.append(tuple(compiled(Expr(d.unnest())) for d in plain.flatten()))
         else:
             known = by_column.get(bounds.column)
             by_column[bounds.column] = bounds if known is None else known.meet(bounds)
-    return Predicate(tuple(by_column.values()), tuple(rest))
+    return Predicate(tuple(by_column.values()), tuple(rest), tuple(either))
 
 
 def _stripped(tree: Expression) -> Expression:
