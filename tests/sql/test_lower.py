@@ -128,10 +128,9 @@ GOLDEN: dict[str, tuple[Op, str]] = {
         "SELECT category, COUNT(*) AS __n, COUNT(price) AS __c_gross, SUM(price) AS __s_gross, COUNT(price) AS __c_mean, SUM(price) AS __s_mean "
         "FROM `sales@t1` GROUP BY category",
     ),
-    "a delta's state is filtered by one column, however many sums it has": (
+    "a delta's state keeps groups that cancel out, since a filter over many sums is too much for Spark's optimizer": (
         AggregateState(delta, ("category",), COUNT),
-        "WITH sums AS (SELECT category, SUM(__w) AS __n, COALESCE(SUM(__w), 0) AS __c_n, COALESCE(SUM(__w), 0) <> 0 OR COALESCE(COALESCE(SUM(__w), 0), 0) <> 0 AS __tells "
-        "FROM `sales@t1:t2` GROUP BY category) SELECT category, __n, __c_n FROM sums WHERE __tells",
+        "SELECT category, SUM(__w) AS __n, COALESCE(SUM(__w), 0) AS __c_n FROM `sales@t1:t2` GROUP BY category",
     ),
     "merge keeps the types of the sums": (
         MergeState((Read("s1", AggregateState(old, (), TOTAL).schema, False, NO_KEYS), Read("s2", AggregateState(old, (), TOTAL).schema, False, NO_KEYS)), (), TOTAL),
@@ -143,7 +142,7 @@ GOLDEN: dict[str, tuple[Op, str]] = {
     "final": (
         FinalState(Read("s1", AggregateState(old, ("category",), TOTAL).schema, False, NO_KEYS), ("category",), TOTAL),
         "SELECT category, CASE WHEN __c_gross > 0 THEN __s_gross END AS gross, "
-        "CASE WHEN __c_mean > 0 THEN CAST(__s_mean / __c_mean AS DECIMAL(11, 6)) END AS mean FROM s1",
+        "CASE WHEN __c_mean > 0 THEN CAST(__s_mean / __c_mean AS DECIMAL(11, 6)) END AS mean FROM s1 WHERE __n <> 0",
     ),
     "affected": (Affected(delta, ("category",)), "SELECT DISTINCT category FROM `sales@t1:t2`"),
     "top": (

@@ -73,7 +73,7 @@ def state_columns(calls: Sequence[AggregateCall]) -> tuple[Column, ...]:
 class AggregateState(Op):
     """Initialize and Iterate: the state of each group of the rows of any bag, weights counted with their sign.
 
-    A group in which all parts come to zero says nothing and does not appear. Without `by` and without rows the state has no row.
+    A group in which all parts come to zero says nothing, and need not appear. Without `by` and without rows the state has no row.
     """
 
     input: Rel

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import cast
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -15,9 +14,6 @@ from tempura.sql.lower.aggregates import final, merged, state_parts
 from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, product, render
 from tempura.sql.lower.lowering import Lowering, Writer
 from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, total
-
-TELLS = "__tells"
-"""The column that says whether a group of a delta tells anything."""
 
 
 def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
@@ -31,27 +27,10 @@ def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
     outputs = {**keys, ROWS: rows if block.weight is None else total(block.weight, lowering.dialect)}
     for aggregate in op.calls:
         outputs |= state_parts(aggregate, block.bind, block.weight, lowering.dialect, known)
-    if block.weight is not None:
-        return _telling(lowering, block, keys, outputs)
-    # Without groups SQL would give a row for no rows.
-    having = None if keys else exp.GT(this=rows.copy(), expression=number(0))
+    # Without groups SQL would give a row for no rows. Groups in which all parts cancel out stay: a filter over k sums, renamed above it,
+    # takes Spark's optimizer 2^k steps, and whoever merges or finishes states leaves groups without rows out.
+    having = None if keys else exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=number(0))
     return Closed(render(block, outputs, group=keys.values(), having=having), tuple(outputs), False)
-
-
-def _telling(lowering: Lowering, block: Block, keys: Mapping[str, Sql], outputs: Mapping[str, Sql]) -> Block:
-    """The groups in which not everything cancels out.
-
-    Whether it does is a column of its own: a filter over k columns that are renamed above it takes Spark's optimizer 2^k steps.
-    """
-    sums = [tree for c, tree in outputs.items() if c not in keys and not c.startswith("__m_")]
-    tells = cast("Sql", exp.or_(*(differs_from_zero(_or_zero(tree)) for tree in sums), copy=False))
-    query = render(block, {**outputs, TELLS: tells}, group=keys.values())
-    groups = lowering.opened(Closed(query, (*outputs, TELLS), False), "sums")
-    return Block({c: groups.columns[c] for c in outputs}, None, groups.sources, (groups.columns[TELLS],))
-
-
-def _or_zero(part: Sql) -> Sql:
-    return call("coalesce", part, number(0))
 
 
 def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
@@ -83,13 +62,12 @@ def lower_final_state(lowering: Lowering, op: FinalState) -> Relation:
     block = _state(lowering, op.inputs[0])
     if op.by:
         plain = _columns_of(block)
-        return Block(
-            {**{c: block.columns[c] for c in op.by}, **{c.name: final(c, plain, lowering.dialect) for c in op.calls}},
-            None,
-            block.sources,
-            block.where,
-            block.laterals,
-        )
+        outputs = {
+            **{c: block.columns[c] for c in op.by},
+            **{c.name: final(c, plain, lowering.dialect) for c in op.calls},
+        }
+        there = () if isinstance(op.inputs[0], MergeState) else (differs_from_zero(block.columns[ROWS]),)
+        return Block(outputs, None, block.sources, (*block.where, *there), block.laterals)
 
     def of_at_most_one_row(name: str) -> Sql:
         greatest = call("max", block.columns[name])
