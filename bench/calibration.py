@@ -23,6 +23,7 @@ from bench import _planned, _record
 from bench._record import OUT, QUERIES, SF, Experiment, Figures
 from tempura.estimate import Profile
 from tempura.estimate.profile import COEFFICIENTS, DEFAULT
+from tempura.job.shapes import Policy
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -38,7 +39,7 @@ GUESSED = Profile(**(dict.fromkeys(COEFFICIENTS, 0.0) | _GUESSES), cores=2, exec
 """What was taken for true before anything was measured; what is not named here was not known to cost anything."""
 HELD_OUT = "q3,q7,q10,q22,q40,q51,q65,q80,q88,q93"
 """Stars, EXISTS, ROLLUP, windows, outer joins, nested aggregates, unions, and aggregates without groups."""
-POLICIES = ("auto", "full")
+POLICIES: tuple[Policy, ...] = ("auto", "full")
 COLUMNS = ("query", "policy", "point", "measured s", "guessed s", "calibrated s")
 
 
@@ -68,7 +69,7 @@ def run(
     found.finish(_planned.table_of(f"Estimates of runs at scale factor {sf:g}", COLUMNS, rows, words=3))
 
 
-def _measured(bench: Workbench, query: int, policy: str, sf: float, rounds: int, calibrated: Profile) -> Figures:
+def _measured(bench: Workbench, query: int, policy: Policy, sf: float, rounds: int, calibrated: Profile) -> Figures:
     """By point: what the run took, and the two estimates of the plan that was run. Points without work are left out."""
     from bench import _arrivals
     from bench._spark import folder, run_point
@@ -79,7 +80,7 @@ def _measured(bench: Workbench, query: int, policy: str, sf: float, rounds: int,
     charged: dict[str, Mapping[str, float]] = {}
     for n in range(rounds + 1):
         with folder() as place:
-            job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), place / "workspace", policy=policy)  # type: ignore[arg-type]
+            job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), place / "workspace", policy=policy)
             job = replace(job, cluster=itemized(calibrated))
             for point in job.timeline.points:
                 spent, report = bench.gauge.spent(partial(run_point, job, point.name, spark=bench.spark))

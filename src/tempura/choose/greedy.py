@@ -336,11 +336,7 @@ class Greedy:
                 at = change(solution.order, member) if member in solution.order[member.point] else None
                 if at is None or (change is not _without and member.key not in solution.turns and not member.result):
                     continue
-                order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
-                if self.gains(self.ledger.total(order, member.point, solution), solution):
-                    better = self.ledger.settled(order, solution.slack)
-                    if self._fits(better) and self.gains(better.total, solution):
-                        solution = better
+                solution = self._with(at, member.point, solution)
         return solution
 
     def exchanged(self, solution: Solution) -> Solution:
@@ -354,11 +350,16 @@ class Greedy:
                 if other in solution.order[member.point] or not self.ledger.may_keep(node, member.point):
                     continue
                 at = [other if m == member else m for m in solution.order[member.point]]
-                order = [at if p == member.point else list(m) for p, m in enumerate(solution.order)]
-                if self.gains(self.ledger.total(order, member.point, solution), solution):
-                    better = self.ledger.settled(order, solution.slack)
-                    if self._fits(better) and self.gains(better.total, solution):
-                        solution = better
+                solution = self._with(at, member.point, solution)
+        return solution
+
+    def _with(self, at: list[Member], point: int, solution: Solution) -> Solution:
+        """The solution with other members at a point, if that is cheaper; else as it is."""
+        order = [at if p == point else list(m) for p, m in enumerate(solution.order)]
+        if self.gains(self.ledger.total(order, point, solution), solution):
+            better = self.ledger.settled(order, solution.slack)
+            if self._fits(better) and self.gains(better.total, solution):
+                return better
         return solution
 
     @cached_property

@@ -6,6 +6,7 @@ Every objective is turned into one number per amount of work and point (`Pricing
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,14 +22,16 @@ class Pricing(NamedTuple):
     infinite: float
 
 
-class Objective:
+class Objective(ABC):
     """What a plan should minimise, given the unpriced work at each point."""
 
+    @abstractmethod
     def pricing(self, graph: Graph) -> Pricing:
-        raise NotImplementedError
+        """How work is priced while choosing."""
 
+    @abstractmethod
     def total(self, graph: Graph, work: Sequence[float]) -> float | tuple[float, ...]:
-        raise NotImplementedError
+        """What is reported, and compared, of finished plans."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tempura.algebra import Aggregate, AggregateCall, Filter, InnerJoin, Op, Out
 from tempura.algebra.incremental import parts
 from tempura.expr import TRUE, Expr, col, conjunction, conjuncts
 from tempura.rules.laws import any_of, law, volatile
+from tempura.rules.pruning import chosen
 from tempura.schema import names
 
 Conditions = frozenset[Expr]
@@ -65,8 +66,7 @@ def _global(op: Op | None) -> Aggregate | None:
         op = op.inputs[0]
     if not isinstance(op, Aggregate) or op.by or not op.calls:
         return None
-    known = all(parts(c) and not c.distinct and c.function != "single_value" for c in op.calls)
-    return op if known else None
+    return op if all(parts(c) and c.function != "single_value" for c in op.calls) else None
 
 
 def _shape(op: Op) -> Hashable:
@@ -135,13 +135,8 @@ def _merged(ops: Sequence[Op]) -> _Merged | None:
     asked = conjunction((*common, any_of(map(conjunction, rest))) if all(rest) else common)
     own = tuple(a | b for a, b in zip(below.own, rest, strict=True))
     kept = frozenset[str]().union(*(r.columns for r in rows), *(p.columns for conditions in own for p in conditions))
-    op = _chosen(below.op, kept | asked.columns)
-    return _Merged(_chosen(op if asked is TRUE else Filter(op, asked), kept), own)
-
-
-def _chosen(op: Op, columns: frozenset[str]) -> Op:
-    outputs = tuple(Output(c, col(c.name)) for c in op.schema if c.name in columns)
-    return op if len(outputs) == len(op.schema) else Project(op, outputs)
+    op = chosen(below.op, kept | asked.columns)
+    return _Merged(chosen(op if asked is TRUE else Filter(op, asked), kept), own)
 
 
 def _merged_cores(ops: Sequence[Op]) -> _Merged | None:

@@ -21,7 +21,7 @@ from tempura.schema import names
 def late_half_joins(root: Op) -> Iterator[tuple[Op, Op]]:
     """Blocks of inner joins in a normalised query, each with its half joins first, as it is, and last."""
     blocks = [op for op in parents_first(Interned()(root)) if isinstance(_below(op), InnerJoin)]
-    inner = {id(i) for op in blocks for i in op.inputs if isinstance(op, InnerJoin | Project)}
+    inner = {id(i) for op in blocks for i in op.inputs}
     for op in blocks:
         if id(op) in inner and isinstance(op, InnerJoin):
             continue
