@@ -268,6 +268,18 @@ def test_a_row_that_was_never_there_fails_the_query(connection: duckdb.DuckDBPyC
         connection.execute(to_sql(tree, "duckdb")).fetchall()
 
 
+@pytest.mark.parametrize("by", [("a",), ()])
+def test_a_group_whose_rows_cancel_out_is_gone_when_its_state_is_finished(
+    connection: duckdb.DuckDBPyConnection, by: tuple[str, ...]
+) -> None:
+    rows = {"l@t1": {(1, 1, "x", None): 1, (None, 2, "y", None): 2}}
+    for rest in (Minus(left(), left()), Minus(Plus((left(), left())), left())):
+        state = AggregateState(rest, by, SUMS)
+        for tree in (FinalState(state, by, SUMS), FinalState(MergeState((state, state), by, SUMS), by, SUMS)):
+            register_all(connection, tree, rows)
+            assert comparable(run(connection, tree)) == comparable(evaluate(tree, rows))
+
+
 def test_a_scalar_sub_query_with_two_rows_fails_the_query(connection: duckdb.DuckDBPyConnection) -> None:
     value = (call("v", "single_value", "a", "int"),)
     for weighted in (False, True):
