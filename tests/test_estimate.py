@@ -408,6 +408,41 @@ def test_top_k_window_expand_and_constants():
     assert size(Empty((Column("x", "int"),))).rows == 0
 
 
+def test_grouping_sets_have_the_groups_of_each_set():
+    (o, *_), (c, *_) = views(orders()), views(customers())
+    joined = size(InnerJoin(0, 1, parse("o_cust = c_id")), o, c)
+    sets = (frozenset({"o_day", "c_country"}), frozenset({"o_day"}), frozenset[str]())
+    expanded = size(Expand(0, ("o_day", "c_country"), sets, "tag"), joined)
+    by = ("o_day", "c_country", "tag")
+    each = [size(Aggregate(0, tuple(sorted(s)), SUM), joined).rows for s in sets]
+    grouped = size(Aggregate(0, by, SUM), expanded)
+    assert grouped.rows == pytest.approx(sum(each), rel=0.05)
+    named = size(Project(0, tuple(Output(Column(f"{n}__k", "int"), col(n)) for n in by)), grouped)
+    assert named.groups(("o_day__k", "tag__k")) == pytest.approx(2 * each[1] + 1, rel=0.01)
+    two = size(MergeState((0, 0), by, SUM), *[size(AggregateState(0, by, SUM), expanded)] * 2)
+    assert two.rows == pytest.approx(sum(each), rel=0.05)
+
+
+def test_who_touches_a_group_of_one_set_touches_those_of_coarser_sets():
+    """As in q67: few of the groups of the finest set, but all that are left of the others."""
+    (o, delta, _), (c, *_) = views(orders(800_000, 2_000)), views(customers())
+    sets = (frozenset({"o_day", "c_name"}), frozenset({"c_country"}))
+    join, expand = InnerJoin(0, 1, parse("o_cust = c_id")), Expand(0, ("o_day", "c_name", "c_country"), sets, "tag")
+    by = ("o_day", "c_name", "c_country", "tag")
+    whole, change = (size(expand, size(join, rows, c)) for rows in (o, delta))
+    groups = size(Affected(0, by), change)
+    keys = size(Project(0, tuple(Output(Column(f"{n}__k", "int"), col(n)) for n in by)), groups)
+    touched = size(SemiJoin(0, 1, same_columns(by, [f"{n}__k" for n in by])), whole, keys)
+    assert whole.rows * 0.45 < touched.rows < whole.rows * 0.55
+
+
+def test_a_null_that_is_written_down_is_null():
+    (o, *_) = views(orders())
+    padded = size(Project(0, (Output(Column("x", "int"), parse("CAST(NULL AS INT)")),)), o)
+    assert size(Filter(0, parse("x IS NULL")), padded).rows == o.rows
+    assert size(Filter(0, parse("x IS NOT NULL")), padded).rows < 0.02 * o.rows
+
+
 def test_a_projection_keeps_what_is_known_under_new_names():
     (o, *_) = views(orders())
     outputs = (

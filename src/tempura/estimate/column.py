@@ -169,6 +169,11 @@ def combined_domain(columns: Columns, names: Iterable[str]) -> float:
     return combinations(columns, names, lambda name: columns[name].domain)
 
 
+def filtered_domain(columns: Columns, names: Iterable[str]) -> float:
+    """The same where none but rows that the filters so far let through count: of each table there are fewer."""
+    return combinations(columns, names, lambda name: columns[name].domain * columns[name].kept)
+
+
 def combinations(columns: Columns, names: Iterable[str], size: Callable[[str], float]) -> float:
     """The combinations of columns, given the size of each: per table at most one per row; tables independent of each other."""
     tables: dict[str, list[float]] = {}
@@ -189,7 +194,7 @@ def computed_column(tree: Expression, columns: Columns) -> ColumnStats:
     if isinstance(tree, exp.Column):
         return columns.get(tree.name) or ColumnStats(COMPUTED_DOMAIN, guessed=True)
     if isinstance(tree, _CONSTANT):
-        return ColumnStats(1.0, row=str(tree))
+        return ColumnStats(1.0, float(isinstance(tree, exp.Null)), row=str(tree))
     if isinstance(tree, _ONE_TO_ONE):
         inner = computed_column(cast(Expression, tree.this), columns)
         if isinstance(tree, (exp.Cast, exp.TryCast)) and not isinstance(tree.this, exp.Literal):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from tempura.algebra import AntiJoin, FullOuterJoin, InnerJoin, LeftOuterJoin, SemiJoin
-from tempura.estimate.column import ROW, Columns, combined_domain, computed_column, sample_distinct
+from tempura.estimate.column import ROW, Columns, combined_domain, computed_column, filtered_domain, sample_distinct
 from tempura.estimate.relation import MOST_ROWS, NOT_PADDED, Stats
 from tempura.estimate.selectivity import Padded, selectivity
 from tempura.expr import Expr, conjuncts
@@ -111,6 +111,8 @@ def match(on: Expr, left: Stats, right: Stats) -> Match:
         return Match(left_side, right_side, 1.0, residual, columns)
     (left_domain, left_guessed), (right_domain, right_guessed) = _key_domain(left_side), _key_domain(right_side)
     domain = max(left_domain, right_domain, 1.0)
+    if _same_origin(left_side, right_side):
+        domain = min(domain, filtered_domain(left.columns, [k.name for k in lefts if k.name is not None]))
     if left_guessed != right_guessed:
         domain = right_domain if left_guessed else left_domain
     elif len(lefts) == 1 and left_domain != right_domain:
@@ -186,6 +188,18 @@ def _key_domain(whole: Side) -> tuple[float, bool]:
     return min(product, 1e30), guessed
 
 
+def _same_origin(left: Side, right: Side) -> bool:
+    """Whether several keys are columns of the same tables on both sides, after filters that let as much of these through."""
+    for a, b in zip(left.keys, right.keys, strict=True):
+        one, other = left.stats.columns.get(a.name or ""), right.stats.columns.get(b.name or "")
+        if one is None or other is None or one.row != other.row:
+            return False
+        mine, theirs = left.stats.columns.get(one.row), right.stats.columns.get(other.row)
+        if mine is not None and theirs is not None and not math.isclose(mine.kept, theirs.kept):
+            return False
+    return len(left.keys) > 1
+
+
 def _is_unique(side: Side) -> bool:
     """Whether no two rows of the side have the same keys."""
     unique = side.stats.unique
@@ -198,7 +212,9 @@ def _is_unique(side: Side) -> bool:
 def _partnered(side: Side, other: Side, domain: float, residual: float) -> float:
     """The share of a side's rows, with keys that are not NULL, that find a partner in the other side."""
     present = _present(other, domain)
-    share = _akin(side, other, domain)
+    share = _set_by_set(side, other)
+    if share is None:
+        share = _akin(side, other, domain)
     if share is None:
         share = min(1.0, present / domain)
     if residual < 1 and present > 0:
@@ -210,6 +226,19 @@ def _present(side: Side, domain: float) -> float:
     """How many values a side's keys have."""
     names = [k.name for k in side.keys if k.name is not None]
     return side.stats.groups(names) if len(names) == len(side.keys) else min(side.stats.rows, domain)
+
+
+def _set_by_set(side: Side, other: Side) -> float | None:
+    """The share of a side's rows whose keys the other has, where both are rows of the same grouping sets, told apart by their keys."""
+    mine, theirs = side.stats.sets, other.stats.sets
+    names = [k.name for k in side.keys if k.name is not None]
+    keys = {k.name: o.name for k, o in zip(side.keys, other.keys, strict=True)}
+    if mine is None or theirs is None or keys.get(mine.tag) != theirs.tag or len(names) < len(keys):
+        return None
+    present = other.stats.groups_by_set(theirs, [o.name for o in other.keys if o.name is not None])
+    possible = [filtered_domain(side.stats.columns, part) for part in mine.of(names)]
+    parts = zip(mine.shares, present, possible, strict=True)
+    return sum(share * min(1.0, some / max(domain, 1.0)) for share, some, domain in parts)
 
 
 _WHOLE = 0.8

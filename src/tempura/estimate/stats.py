@@ -44,7 +44,6 @@ from tempura.estimate.column import (
     ROW,
     Columns,
     ColumnStats,
-    combined_domain,
     computed_column,
     guess,
     sample_distinct,
@@ -52,7 +51,7 @@ from tempura.estimate.column import (
     unknown_column,
 )
 from tempura.estimate.joins import anti_join, inner_join, outer_join, semi_join
-from tempura.estimate.relation import NOT_PADDED, Stats, thin
+from tempura.estimate.relation import NOT_PADDED, Sets, Stats, thin
 from tempura.estimate.selectivity import narrowed, selectivity
 from tempura.estimate.tables import delta_stats, table_stats
 from tempura.expr import Expr
@@ -104,10 +103,12 @@ def _filter(op: Filter, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
         narrow[row] = x.columns[row]._replace(kept=x.columns[row].kept * share)
     rows = x.rows * share
     if not narrow:
-        return Stats(rows, x.net * share, x.width, x.columns, thin(x, rows), x.padded, x.unique, x.folded)
+        return Stats(rows, x.net * share, x.width, x.columns, thin(x, rows), x.padded, x.unique, x.folded, x.sets)
     columns = {**x.columns, **narrow}
     padded = {n: p for n, p in x.padded.items() if n not in narrow} if x.padded else x.padded
-    return Stats(rows, x.net * share, x.width, columns, _with_columns(x, columns, rows), padded, x.unique, x.folded)
+    return Stats(
+        rows, x.net * share, x.width, columns, _with_columns(x, columns, rows), padded, x.unique, x.folded, x.sets
+    )
 
 
 def _project(op: Project, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
@@ -143,11 +144,12 @@ def _project(op: Project, inputs: Sequence[Stats], schemas: Sequence[Schema]) ->
         reads = [c for c in computed[name].columns if c in given]
         return min(columns[name].domain, x.groups(reads) if reads else 1.0)
 
-    unique = x.unique
-    if unique is not None:
+    unique, sets = x.unique, x.sets
+    if unique is not None or sets is not None:
         kept = {old: new for new, old in origins.items()}
-        unique = tuple(kept[c] for c in unique) if all(c in kept for c in unique) else None
-    return Stats(x.rows, x.net, width, columns, distinct, padded or NOT_PADDED, unique, x.folded)
+        unique = tuple(kept[c] for c in unique) if unique is not None and all(c in kept for c in unique) else None
+        sets = sets.renamed(kept) if sets else None
+    return Stats(x.rows, x.net, width, columns, distinct, padded or NOT_PADDED, unique, x.folded, sets)
 
 
 def _expand(op: Expand, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
@@ -170,6 +172,7 @@ def _expand(op: Expand, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
         lambda n: sets if n == op.tag else x.distinct(n),
         padded,
         unique,
+        sets=Sets(op.tag, frozenset(op.columns), tuple(map(frozenset, op.sets)), (1 / max(sets, 1.0),) * len(op.sets)),
     )
 
 
@@ -194,6 +197,7 @@ def _window(op: Window, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
         x.padded,
         x.unique,
         x.folded,
+        x.sets,
     )
 
 
@@ -227,8 +231,12 @@ def _grouped(
     columns.update(made)
     width += sum(c.width for c in made.values())
     padded = {n: x.padded[n] for n in by if n in x.padded} if x.padded else NOT_PADDED
+    sets = None
+    if x.sets is not None and x.sets.tag in by:
+        parts = x.groups_by_set(x.sets, by)
+        sets = x.sets._replace(shares=tuple(part / max(sum(parts), 1.0) for part in parts))
     return Stats(
-        rows, net, width, columns, lambda n: made[n].domain if n in made else x.distinct(n), padded, by, folded
+        rows, net, width, columns, lambda n: made[n].domain if n in made else x.distinct(n), padded, by, folded, sets
     )
 
 
@@ -261,7 +269,7 @@ def _aggregate_state(op: AggregateState, inputs: Sequence[Stats], schemas: Seque
 def _merge_state(op: MergeState, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
     """The groups of all inputs: at least those of the largest, at most the sum, and no more than there can be."""
     first = inputs[0]
-    most = combined_domain(first.columns, [c for c in op.by if c in first.columns]) if op.by else 1.0
+    most = first.possible(op.by)
     most += any(first.nulls(c) > 0 for c in op.by)
     arrived = [(i.rows + i.net) / 2 for i in inputs]
     united = united_distinct(most, [(a, i.folded) for a, i in zip(arrived, inputs, strict=True)])
@@ -278,7 +286,15 @@ def _merge_state(op: MergeState, inputs: Sequence[Stats], schemas: Sequence[Sche
     total = sum(i.rows * i.folded for i in inputs)
     folded = max(1.0, total / rows) if rows > 0 else 1.0
     return Stats(
-        rows, rows, first.width, columns, lambda n: rows if n in made else shared(n), first.padded, op.by, folded
+        rows,
+        rows,
+        first.width,
+        columns,
+        lambda n: rows if n in made else shared(n),
+        first.padded,
+        op.by,
+        folded,
+        _united_sets(inputs),
     )
 
 
@@ -383,7 +399,14 @@ def _listed(inputs: Sequence[Stats], net: float) -> Stats:
             if rows > 0
             else inputs[0].padded
         )
-    return Stats(rows, net, max(i.width for i in inputs), columns, _united(inputs, columns, rows), padded)
+    width = max(i.width for i in inputs)
+    return Stats(rows, net, width, columns, _united(inputs, columns, rows), padded, sets=_united_sets(inputs))
+
+
+def _united_sets(inputs: Sequence[Stats]) -> Sets | None:
+    first = inputs[0].sets
+    alike = first is not None and all(i.sets is not None and i.sets.kept == first.kept for i in inputs)
+    return first if alike else None
 
 
 # Constants.

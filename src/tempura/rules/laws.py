@@ -19,7 +19,6 @@ from tempura.algebra import (
     Empty,
     Expand,
     Filter,
-    FullOuterJoin,
     InnerJoin,
     LeftOuterJoin,
     Op,
@@ -33,7 +32,7 @@ from tempura.algebra import (
     Window,
 )
 from tempura.algebra.empties import prune
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded, rejects_nulls, volatile_function
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded, volatile_function
 from tempura.rules.pruning import chosen, narrowed, plain
 from tempura.schema import Schema, names
 
@@ -121,11 +120,11 @@ def movable(predicates: Iterable[Expr], columns: Iterable[str]) -> tuple[list[Ex
     return go, stay
 
 
-def _names(op: Any) -> frozenset[str]:
+def columns_of(op: Any) -> frozenset[str]:
     return frozenset(names(op.schema))
 
 
-def _columns(schema: Schema) -> tuple[Output, ...]:
+def all_columns(schema: Schema) -> tuple[Output, ...]:
     return tuple(Output(c, col(c.name)) for c in schema)
 
 
@@ -133,80 +132,6 @@ def _with_columns_of(op: Op, new: Op) -> Op | None:
     """`new`, if its columns have the names and types of those of `op`."""
     same = [(c.name, c.type) for c in op.schema] == [(c.name, c.type) for c in new.schema]
     return new if same else None
-
-
-# Outer joins.
-
-
-def _outer_join(op: Any) -> tuple[LeftOuterJoin, Expr] | None:
-    """The left outer join that `op` is, or whose rows it filters or whose columns it picks without renaming them; and the filter."""
-    if isinstance(op, Project) and all(o.expr.name == o.name for o in op.outputs):
-        op = op.input
-    predicate = TRUE
-    if isinstance(op, Filter) and not volatile(op.predicate):
-        op, predicate = op.input, op.predicate
-    return (op, predicate) if isinstance(op, LeftOuterJoin) else None
-
-
-def _below(op: Any, side: Any, other: Any, kind: type[Op]) -> Op | None:
-    """A join of an outer join's rows as an outer join of the join."""
-    found = _outer_join(side)
-    if found is None or volatile(op.on):
-        return None
-    outer, predicate = found
-    if _names(outer) & _names(other) or not op.on.columns <= _names(outer.left) | _names(other):
-        return None
-    below = LeftOuterJoin(kind.build((outer.left, other), (op.on,)), outer.right, outer.on)
-    return Project(filtered(below, [predicate]), _columns(op.schema))
-
-
-@law(InnerJoin, over=(LeftOuterJoin, Project), depth=2)
-def inner_join_below_outer_join(op: InnerJoin) -> Op | None:
-    """(L ⟕ R) ⋈ S = (L ⋈ S) ⟕ R if the condition reads only L and S: what S filters out need not look for a partner.
-
-    Galindo-Legaria and Rosenthal (TODS 1997). Where it reads R it does not hold: L = {1}, R = {}, S = {1} joined on r = s give nothing on the left side, and
-    (1, NULL) joined with nothing on the right.
-    """
-    return _below(op, op.left, op.right, InnerJoin) or _below(op, op.right, op.left, InnerJoin)
-
-
-@law(InnerJoin, over=(Filter,), depth=2)
-def inner_join_below_filtered_outer_join(op: InnerJoin) -> Op | None:
-    """σp(L ⟕ R) ⋈ S = σp((L ⋈ S) ⟕ R) if the condition reads only L and S."""
-    for side, other in ((op.left, op.right), (op.right, op.left)):
-        if isinstance(side, Filter) and (found := _below(op, side, other, InnerJoin)):
-            return found
-    return None
-
-
-@law(SemiJoin, AntiJoin, over=(LeftOuterJoin, Project), depth=2)
-def half_join_below_outer_join(op: SemiJoin | AntiJoin) -> Op | None:
-    """(L ⟕ R) ⋉ S = (L ⋉ S) ⟕ R if the condition reads only L and S; likewise for ▷."""
-    return _below(op, op.left, op.right, type(op))
-
-
-@law(Filter, over=(LeftOuterJoin, FullOuterJoin))
-def null_rejecting_filter(op: Filter) -> Op | None:
-    """σp(L ⟕ R) = σp(L ⋈ R) if p cannot be true when all columns of R are NULL; for ⟗ likewise, from either side.
-
-    Galindo-Legaria and Rosenthal, Outerjoin simplification and reordering (TODS 1997). Where p accepts NULLs it does not hold: L = {1}, R = {2}, on l = r, p: r IS NULL gives (1, NULL) on
-    the left side and nothing on the right.
-    """
-    join = op.inputs[0]
-    left, right = join.inputs
-    rejects_right = rejects_nulls(op.predicate, _names(right))
-    if isinstance(join, LeftOuterJoin):
-        return Filter(InnerJoin(left, right, join.on), op.predicate) if rejects_right else None
-    rejects_left = rejects_nulls(op.predicate, _names(left))
-    if rejects_left and rejects_right:
-        return Filter(InnerJoin(left, right, join.on), op.predicate)
-    if rejects_left:
-        return Filter(LeftOuterJoin(left, right, join.on), op.predicate)
-    if rejects_right:
-        swapped = LeftOuterJoin(right, left, join.on)
-        given = {c.name: c for c in swapped.schema}
-        return Filter(Project(swapped, _columns(tuple(given[n] for n in names(join.schema)))), op.predicate)
-    return None
 
 
 # Filters on their way down.
@@ -234,7 +159,7 @@ def filter_below_project(op: Filter) -> Op | None:
     project = op.inputs[0]
     if any(volatile(o.expr) for o in project.outputs):
         return None
-    go, stay = movable(parts(op.predicate), _names(project))
+    go, stay = movable(parts(op.predicate), columns_of(project))
     if not go:
         return None
     given = {o.name: o.expr for o in project.outputs if o.expr.name != o.name}
@@ -251,9 +176,9 @@ def filter_into_inner_join(op: Filter) -> Op | None:
     """
     join = op.inputs[0]
     left, right = join.inputs
-    to_left, rest = movable(parts(op.predicate), _names(left))
-    to_right, rest = movable(rest, _names(right))
-    to_both, stay = movable(rest, _names(join))
+    to_left, rest = movable(parts(op.predicate), columns_of(left))
+    to_right, rest = movable(rest, columns_of(right))
+    to_both, stay = movable(rest, columns_of(join))
     if not (to_left or to_right or to_both):
         return None
     on = all_of((*parts(join.on), *to_both)) if to_both else join.on
@@ -270,8 +195,8 @@ def one_sided_condition(op: Any) -> Op | None:
     to_left: list[Expr] = []
     rest = list(parts(op.on))
     if isinstance(op, (InnerJoin, SemiJoin)):
-        to_left, rest = movable(rest, _names(left))
-    to_right, stay = movable(rest, _names(right))
+        to_left, rest = movable(rest, columns_of(left))
+    to_right, stay = movable(rest, columns_of(right))
     if not (to_left or to_right):
         return None
     return type(op)(filtered(left, to_left), filtered(right, to_right), all_of(stay))
@@ -285,7 +210,7 @@ def filter_into_left_side(op: Filter) -> Op | None:
     """
     join = op.inputs[0]
     left, right = join.inputs
-    go, stay = movable(parts(op.predicate), _names(left))
+    go, stay = movable(parts(op.predicate), columns_of(left))
     return filtered(type(join)(filtered(left, go), right, join.on), stay) if go else None
 
 
@@ -315,7 +240,7 @@ def filter_below_window(op: Filter) -> Op | None:
 def filter_below_plus(op: Filter) -> Op | None:
     """σp(X + Y) = σp(X) + σp(Y)."""
     union = op.inputs[0]
-    go, stay = movable(parts(op.predicate), _names(union))
+    go, stay = movable(parts(op.predicate), columns_of(union))
     return filtered(union.over([filtered(i, go) for i in union.inputs]), stay) if go else None
 
 
@@ -327,7 +252,7 @@ def filter_below_expand(op: Filter) -> Op | None:
     """
     expand = op.inputs[0]
     made_null = {c for c in expand.columns if not all(c in s for s in expand.sets)}
-    go, stay = movable(parts(op.predicate), _names(expand.inputs[0]) - made_null)
+    go, stay = movable(parts(op.predicate), columns_of(expand.inputs[0]) - made_null)
     return filtered(expand.over([filtered(expand.input, go)]), stay) if go else None
 
 
@@ -337,7 +262,7 @@ def filter_below_replicate(op: Filter) -> Op | None:
     replicate = op.inputs[0]
     if volatile(replicate.count):
         return None
-    go, stay = movable(parts(op.predicate), _names(replicate))
+    go, stay = movable(parts(op.predicate), columns_of(replicate))
     return filtered(replicate.over([filtered(replicate.input, go)]), stay) if go else None
 
 

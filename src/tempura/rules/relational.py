@@ -38,6 +38,7 @@ from tempura.algebra import (
 from tempura.expr import TRUE, Expr, col, rejects_nulls
 from tempura.rules.dag import Interned, over, parents_first, rebuilt, uses
 from tempura.rules.fusion import fused_aggregates
+from tempura.rules.implied import implied_filters
 from tempura.rules.laws import (
     Law,
     all_of,
@@ -54,20 +55,23 @@ from tempura.rules.laws import (
     filter_into_left_side,
     filtered,
     flattened_plus,
-    half_join_below_outer_join,
     half_join_without_distinct,
     identity_project,
-    inner_join_below_filtered_outer_join,
-    inner_join_below_outer_join,
     merged_filters,
     merged_projects,
-    null_rejecting_filter,
     one_sided_condition,
     parts,
     pruned_columns,
     single_plus,
     trivial_filter,
     volatile,
+)
+from tempura.rules.outerjoins import (
+    half_join_below_outer_join,
+    inner_join_below_filtered_outer_join,
+    inner_join_below_outer_join,
+    null_rejecting_filter,
+    unmatched_rows,
 )
 from tempura.rules.pruning import plain, pruned
 from tempura.schema import names
@@ -76,6 +80,7 @@ LAWS: tuple[Law, ...] = (
     trivial_filter,
     empty_inputs,
     null_rejecting_filter,
+    unmatched_rows,
     merged_filters,
     filter_into_inner_join,
     one_sided_condition,
@@ -113,9 +118,11 @@ def normalize(root: Op, trace: list[str] | None = None) -> Op:
     interned = Interned()
     new = interned(root)
     carried: set[Expr] = set()
+    implied: set[Expr] = set()
     while True:
         new = _laws_applied(new, DOWN, interned, said)
         changed = _common_filters(_demanded(new, interned, said), interned, said, carried)
+        changed = implied_filters(changed, interned, said, implied)
         if changed is not new:
             new = changed
             continue
