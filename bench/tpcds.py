@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,10 +26,13 @@ from typing import Any
 import duckdb
 import duckdb_extension_tpcds
 import sqlglot
+from pyarrow import Table as ArrowTable
+from pyarrow.parquet import ParquetFile
 
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
 from tempura.schema import WEIGHT, Column
+from tempura.sources.summary import SAMPLE, sampled
 from tempura.timeline import Timeline
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "tpcds"
@@ -181,16 +184,29 @@ def statistics(sf: float) -> Mapping[str, Any]:
     return json.loads((generate(sf) / "statistics.json").read_text())
 
 
+@cache
+def rising(sf: float) -> frozenset[str]:
+    """The columns of dimensions that rise together, as a sample shows."""
+    files = (ParquetFile(generate(sf) / f"{table}.parquet") for table in KEYS if table not in FACTS)
+    found = (sampled(ArrowTable.from_batches([next(file.iter_batches(SAMPLE))])) for file in files)
+    return frozenset(column for columns in found for column, shown in columns.items() if shown.rises)
+
+
 def catalog(sf: float, pattern: str, timeline: Timeline, virtual: bool = False) -> Catalog:
     """The tables, arriving over the timeline. If `virtual`, with rows and distinct values as they would be at scale factor 1000."""
     measured = statistics(sf)
     points = [p.name for p in timeline.points]
     sizes = {t: float(ROWS_AT_1000[t] if virtual else measured[t]["rows"]) for t in KEYS}
-    return Catalog(*(_table(t, measured, PATTERNS[pattern], points, sizes) for t in KEYS))
+    return Catalog(*(_table(t, measured, rising(sf), PATTERNS[pattern], points, sizes) for t in KEYS))
 
 
 def _table(
-    name: str, measured: Mapping[str, Any], pattern: Pattern, points: Sequence[str], sizes: Mapping[str, float]
+    name: str,
+    measured: Mapping[str, Any],
+    rising: Set[str],
+    pattern: Pattern,
+    points: Sequence[str],
+    sizes: Mapping[str, float],
 ) -> Table:
     rows = sizes[name]
     shares = pattern.shares(len(points)) if name in FACTS else [1.0]
@@ -203,7 +219,7 @@ def _table(
         growth = sizes[follows] / max(1, measured[follows]["rows"]) if follows else 1.0
         most = min(rows, sizes[follows] if follows else rows)
         distinct = rows if KEYS[name] == (column,) else min(s["distinct"] * growth, most)
-        known[column] = ColumnStatistics(distinct, s["nulls"], s["min"], s["max"], s["width"])
+        known[column] = ColumnStatistics(distinct, s["nulls"], s["min"], s["max"], s["width"], column in rising)
     return Table(
         name,
         tuple(Column(c, s["type"], c not in KEYS[name]) for c, s in columns.items()),

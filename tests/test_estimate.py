@@ -436,6 +436,47 @@ def test_who_touches_a_group_of_one_set_touches_those_of_coarser_sets():
     assert whole.rows * 0.45 < touched.rows < whole.rows * 0.55
 
 
+def calendar(rises: bool) -> Table:
+    return Table(
+        "days", (Column("d_id", "int"), Column("d_seq", "int"), Column("d_year", "int"), Column("d_month", "int")), ("d_id",), {"t1": 73_000}, {},
+        {
+            "d_id": ColumnStatistics(least=0, greatest=72_999, rises=rises),
+            "d_seq": ColumnStatistics(distinct=2_400, least=0, greatest=2_399, rises=rises),
+            "d_year": ColumnStatistics(distinct=200, least=1900, greatest=2099, rises=rises),
+            "d_month": ColumnStatistics(distinct=12, least=1, greatest=12),
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("predicate", ["d_seq BETWEEN 1200 AND 1211", "d_year = 2000"])
+def test_columns_that_rise_together_are_narrowed_together(predicate: str):
+    (apart, *_), (together, *_) = views(calendar(False)), views(calendar(True))
+    one, other = (size(Filter(0, parse(predicate)), days) for days in (apart, together))
+    assert one.rows == pytest.approx(other.rows)
+    assert other.groups(("d_year", "d_month")) < 30
+    assert other.groups(("d_year", "d_seq")) < 0.2 * one.groups(("d_year", "d_seq"))
+    assert other.columns["d_month"] == together.columns["d_month"]
+    least, greatest = other.columns["d_id"].least, other.columns["d_id"].greatest
+    assert least is not None and greatest is not None
+    assert 36_000 <= least <= 36_600 <= greatest <= 37_000
+
+
+def test_days_from_some_year_on_are_those_of_sales_since():
+    """Sales lie in five of two hundred years, all of them after 1990."""
+    sales = Table("sales", (Column("s_day", "int"),), (), {"t1": 1_000_000}, {}, {"s_day": ColumnStatistics(1_800, 0.0, 36_000, 37_800)})  # fmt: skip
+    (s, *_) = views(sales)
+    for rises, share in ((True, 1.0), (False, 0.55)):
+        (d, *_) = views(calendar(rises))
+        since = size(Filter(0, parse("d_year >= 1990")), d)
+        assert size(InnerJoin(0, 1, parse("s_day = d_id")), s, since).rows == pytest.approx(share * s.rows, rel=0.02)
+
+
+def test_what_is_declared_is_completed_by_what_was_found():
+    declared = ColumnStatistics(distinct=5, width=3.0)
+    found = ColumnStatistics(9, 0.25, 1, 7, 8.0, True)
+    assert declared.completed(found) == ColumnStatistics(5, 0.25, 1, 7, 3.0, True)
+
+
 def test_a_null_that_is_written_down_is_null():
     (o, *_) = views(orders())
     padded = size(Project(0, (Output(Column("x", "int"), parse("CAST(NULL AS INT)")),)), o)

@@ -19,6 +19,7 @@ import pytest
 from tempura.errors import JobError, SourceError
 from tempura.schema import Column
 from tempura.sources import Change, Files, FilesSource, FoldersSource, Source, Version
+from tempura.sources.summary import Summary, sampled
 from tests.readings import bag
 
 SALES = (Column("id", "bigint"), Column("price", "double"))
@@ -500,3 +501,25 @@ def test_text_needs_types(tmp_path: Path):
         text_source(tmp_path, "csv", options={"timeZone": "CET"})
     with pytest.raises(JobError, match="JSON over several lines"):
         text_source(tmp_path, "json", options={"multiLine": "true"})
+
+
+# Columns that rise together.
+
+
+def test_a_sample_shows_which_columns_rise_together() -> None:
+    days = list(range(1000))
+    table = pa.table(
+        {
+            "month": [None if d % 7 == 0 else d // 30 for d in days],
+            "day": days,
+            "date": pa.array(days, pa.date32()),
+            "weekday": [d % 7 for d in days],
+            "one": [1] * 1000,
+            "name": [f"{d:04}" for d in days],
+        }
+    ).take(pa.array(Random(5).sample(days, 1000)))
+    assert {name for name, shown in sampled(table).items() if shown.rises} == {"month", "day", "date"}
+    assert not any(shown.rises for shown in sampled(table.slice(0, 5)).values())
+    assert not any(shown.rises for shown in sampled(table.select(["day", "weekday"])).values())
+    summary = Summary(sampled=sampled(table))
+    assert Summary.of_json(summary.to_json()).statistics(1000)["month"].rises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from tempura.errors import JobError, SqlError
 from tempura.schema import NO_KEYS, Column, Keys, Schema, names
@@ -19,6 +19,12 @@ class ColumnStatistics:
     least: float | None = None
     greatest: float | None = None
     width: float | None = None
+    rises: bool = False
+    """Whether rows that are sorted by one column of its table of which this holds are sorted by all of them: days, months and years of a calendar."""
+
+    def completed(self, found: ColumnStatistics) -> ColumnStatistics:
+        """The same, with what was found where nothing was declared."""
+        return ColumnStatistics(*(mine or theirs for mine, theirs in zip(astuple(self), astuple(found), strict=True)))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tempura.catalog import Catalog, ColumnStatistics, Table
 from tempura.errors import JobError, SourceError
 from tempura.job import Job
 from tempura.sources import Reading, Source, Version
-from tempura.sources.expected import without_key
+from tempura.sources.expected import completed, without_key
 from tempura.standing import Kept, Standing
 from tempura.timeline import Timeline
 from tempura.workspace import RunFile, StateEntry, Workspace, layout
@@ -223,17 +223,12 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         arrives[name] = change.inserted if i else max(change.inserted - change.deleted, 0.0)
         held = max(held + change.inserted - change.deleted, 0.0)
     names = {p.name for p in timeline.points}
-    statistics = {c: without_key(s, c in table.key) for c, s in known.columns.items()}
     return replace(
         table,
         arrives={n: rows for n, rows in arrives.items() if n in names},
         retracts={n: share for n, share in retracts.items() if n in names},
-        statistics={**{c: s for c, s in statistics.items() if c in _columns(table)}, **_usable(table)},
+        statistics=completed(table, _usable(table), known.columns),
     )
-
-
-def _columns(table: Table) -> set[str]:
-    return {c.name for c in table.columns}
 
 
 def _usable(table: Table) -> dict[str, ColumnStatistics]:

@@ -36,6 +36,8 @@ class ColumnStats(NamedTuple):
     """Whether nothing was declared of the domain; a join prefers what is known of its other side."""
     kept: float = 1.0
     """Of an invented column: the share of its table's rows that filters on its other columns let through, at any time."""
+    rises: bool = False
+    """Whether it rises with the other columns of its table of which this holds."""
 
 
 Columns = Mapping[str, ColumnStats]

@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from tempura.estimate.column import Columns, ColumnStats, computed_column
+from tempura.estimate.rising import risen
 from tempura.expr import Expr, conjuncts
 
 Padded = Mapping[str, float]
@@ -79,7 +80,7 @@ class Bounds(NamedTuple):
     def narrow(self, column: ColumnStats) -> ColumnStats:
         """The column within the bounds."""
         least, greatest = column.least, column.greatest
-        if least is not None and greatest is not None and self.values is None:
+        if least is not None and greatest is not None:
             low = least if self.low is None else max(self.low, least)
             high = greatest if self.high is None else min(self.high, greatest)
             least, greatest = (low, high) if low <= high else (low, low)
@@ -118,7 +119,7 @@ def _product(predicate: Predicate, columns: Columns, padded: Padded) -> float:
 
 def narrowed(predicate: Expr, columns: Columns) -> dict[str, ColumnStats]:
     """The columns whose range or domain is smaller where `predicate` is true."""
-    return _narrowed(compiled(predicate), columns)
+    return risen(_narrowed(compiled(predicate), columns), columns)
 
 
 def _narrowed(predicate: Predicate, columns: Columns) -> dict[str, ColumnStats]:
@@ -212,7 +213,7 @@ def bounds_of(tree: Expression) -> Bounds | None:
             return None
         value = number(right)
         if kind in (exp.EQ, exp.NullSafeEQ):
-            return Bounds(name, values=1.0)
+            return Bounds(name, value, value, values=1.0)
         return Bounds(name, low=value, sides=1) if kind in (exp.GT, exp.GTE) else Bounds(name, high=value, sides=2)
     if isinstance(tree, exp.Between):
         low, high = cast(Expression, tree.args["low"]), cast(Expression, tree.args["high"])
@@ -223,7 +224,9 @@ def bounds_of(tree: Expression) -> Bounds | None:
     if isinstance(tree, exp.In):
         listed = cast(list[Expression], tree.expressions)
         name = _column_name(cast(Expression, tree.this))
-        return Bounds(name, values=float(len(listed))) if name and listed and all(map(_constant, listed)) else None
+        if name is None or not listed or not all(map(_constant, listed)):
+            return None
+        return _one_of(name, [number(value) for value in listed], float(len(listed)))
     if isinstance(tree, exp.Or):
         # x = 1 OR x = 2 is x IN (1, 2).
         parts = [bounds_of(part) for part in cast(list[Expression], list(tree.flatten()))]
@@ -231,7 +234,8 @@ def bounds_of(tree: Expression) -> Bounds | None:
         if first is not None and all(
             p is not None and p.column == first.column and p.values is not None for p in parts
         ):
-            return Bounds(first.column, values=sum(p.values or 0.0 for p in parts if p is not None))
+            ends = [end for p in parts if p is not None for end in (p.low, p.high)]
+            return _one_of(first.column, ends, sum(p.values or 0.0 for p in parts if p is not None))
         return None
     if isinstance(tree, exp.Not):
         inner = _stripped(cast(Expression, tree.this))
@@ -239,6 +243,12 @@ def bounds_of(tree: Expression) -> Bounds | None:
             name = _column_name(cast(Expression, inner.this))
             return None if name is None else Bounds(name)
     return None
+
+
+def _one_of(column: str, among: Sequence[float | None], values: float) -> Bounds:
+    known = [value for value in among if value is not None]
+    low, high = (min(known), max(known)) if len(known) == len(among) else (None, None)
+    return Bounds(column, low, high, values=values)
 
 
 _DAYS = {

@@ -107,4 +107,5 @@ def _column(table: Table, column: Column, total: float, referred_rows: float | N
         declared.width if declared and declared.width is not None else assumed.width,
         ROW + table.name,
         guessed,
+        rises=declared is not None and declared.rises,
     )

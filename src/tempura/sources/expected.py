@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tempura.catalog import ColumnStatistics, Table
@@ -39,10 +40,7 @@ def expected(table: Table, source: Source, timeline: Timeline) -> Table:
         )
     rows = known.rows or (0 if source.static else UNSEEN)
     growth = {} if source.static else dict.fromkeys(later, rows * GROWTH)
-    statistics = {
-        c: without_key(s, c in table.key) for c, s in known.columns.items() if c in {n.name for n in table.columns}
-    }
-    return replace(table, arrives={first: rows, **growth}, statistics={**statistics, **table.statistics})
+    return replace(table, arrives={first: rows, **growth}, statistics=completed(table, table.statistics, known.columns))
 
 
 def _sketch(source: Source) -> TableStatistics:
@@ -51,6 +49,15 @@ def _sketch(source: Source) -> TableStatistics:
     except SourceError:
         # Nothing to look at yet. Whoever runs the plan is told what is wrong; planning goes on.
         return TableStatistics(0, 0)
+
+
+def completed(
+    table: Table, declared: Mapping[str, ColumnStatistics], found: Mapping[str, ColumnStatistics]
+) -> dict[str, ColumnStatistics]:
+    """What is declared of a table's columns, and what was found of the rest."""
+    columns = {c.name for c in table.columns}
+    usable = {c: without_key(s, c in table.key) for c, s in found.items() if c in columns}
+    return usable | {c: s.completed(usable[c]) if c in usable else s for c, s in declared.items()}
 
 
 def without_key(known: ColumnStatistics, in_key: bool) -> ColumnStatistics:

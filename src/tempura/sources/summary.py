@@ -7,7 +7,7 @@ it says of distinct values is scaled to the rows there are when it is asked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,6 +19,9 @@ SAMPLE = 20_000
 """Rows in a sample."""
 PLACES = 8
 """A sample is drawn from so many places of a file, if it has them: rows that were written one after the other are often alike."""
+
+ENOUGH = 20
+"""In so many rows columns do not rise together by chance."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Sampled:
     width: float | None = None
     seen: int = 0
     """How often a value was met: as often as there are values, or, in a sample of several places, once in each place that has it."""
+    rises: bool = False
+    """Whether it rises with other columns: see `ColumnStatistics`."""
 
     def distinct_of(self, total: float) -> float | None:
         """The distinct values to expect among `total` (Haas and Stokes, the estimator they call Duj1)."""
@@ -85,7 +90,8 @@ class Summary:
                 share = known.nulls / self.rows
             distinct = sampled.distinct_of(rows * (1 - share)) if sampled else None
             least, greatest = (known.least, known.greatest) if known else (None, None)
-            found[column] = ColumnStatistics(distinct, share, least, greatest, sampled.width if sampled else None)
+            width, rises = (sampled.width, sampled.rises) if sampled else (None, False)
+            found[column] = ColumnStatistics(distinct, share, least, greatest, width, rises)
         return dict(sorted(found.items()))
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +118,27 @@ def sampled(rows: Any) -> dict[str, Sampled]:
         width = pc.mean(pc.binary_length(column)).as_py() if textual else None
         once = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
         found[name] = Sampled(len(column), len(values), len(counts), once, width, len(met))
-    return found
+    return found | {name: replace(found[name], rises=True) for name in _rising(rows, found)}
+
+
+def _rising(rows: Any, found: Mapping[str, Sampled]) -> list[str]:
+    """The columns that rise together, if there are several: those by which the rows are sorted once they are by the one with most values."""
+    numbers = [n for n, s in found.items() if s.distinct > 1 and _is_number(rows.schema.field(n).type)]
+    if rows.num_rows < ENOUGH or not numbers:
+        return []
+    leader = max(numbers, key=lambda n: found[n].distinct)
+    order = pc.sort_indices(rows, sort_keys=[(leader, "ascending")])
+    rising = [n for n in numbers if n == leader or _is_sorted(rows.column(n).take(order))]
+    return rising if len(rising) > 1 else []
+
+
+def _is_number(kind: Any) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+
+
+def _is_sorted(column: Any) -> bool:
+    values = column.drop_null().combine_chunks()
+    return pc.all(pc.greater_equal(values[1:], values[:-1])).as_py() is not False
 
 
 def as_number(value: Any) -> float | None:
