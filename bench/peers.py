@@ -1,13 +1,13 @@
 """Side by side with what one would pick instead: seven views, brought up to date with a fifth more rows, by Tempura and by others.
 
-Recomputing with Spark and Structured Streaming run in the same warm session and take turns with Tempura; Flink runs in a process of its own if a Python that has it is
-named. CPU is that of all processes that take part: Java's and Python's. Each result is compared with that of the batch query. A system that does not
-take a view says why.
+Recomputing with Spark and Structured Streaming run in the same warm session and take turns with Tempura; Flink, Pathway and pg_ivm run in processes of their own if it is
+said where they are. CPU is that of all processes that take part: Java's, Python's and Node's. Each result is compared with that of the batch query. A system that does not
+take a view says why. These others keep the view in memory and write nothing; Spark and Tempura write it as Parquet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MISSING = {
     "flink": "not installed: `pip install apache-flink` into an environment of its own, then --flink-python PATH/bin/python",
-    "pathway": "not run: its SQL takes no columns with NULLs, and all of these tables have some (0.33 was tried)",
-    "pg_ivm": "not run: its package for Node (`npm install @electric-sql/pglite-pg_ivm`) has no runner here",
+    "pathway": "not installed: `pip install pathway[sql]` into an environment of its own, then --pathway-python PATH/bin/python",
+    "pg_ivm": "not installed: `npm install @electric-sql/pglite @electric-sql/pglite-pg_ivm` in a folder of its own, then --pg-ivm FOLDER",
 }
 """Why a system is not among those compared."""
 
@@ -35,21 +35,26 @@ def run(
     views: Annotated[str, typer.Option(help="Names of views; all by default.")] = "",
     rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
     flink_python: Annotated[Path | None, typer.Option(help="A Python that has apache-flink.")] = None,
+    pathway_python: Annotated[Path | None, typer.Option(help="A Python that has pathway[sql].")] = None,
+    pg_ivm: Annotated[Path | None, typer.Option(help="A folder with @electric-sql/pglite-pg_ivm; needs node.")] = None,
     out: OUT = None,
 ) -> None:
     """Seven views by Tempura, recomputing, Structured Streaming and, if they are there, others."""
-    from bench._peers import flink, sparks
+    from bench._peers import sparks
+    from bench._peers.others import OTHERS
     from bench._peers.views import VIEWS
     from bench._spark import Workbench
 
     found = _record.experiment("peers", sf, out, rounds=rounds)
     bench = Workbench()
     chosen = [view for view in VIEWS if not views or view.name in views.split(",")]
-    systems = [*sparks.SYSTEMS, *(["flink"] if flink_python else [])]
+    places = {"flink": flink_python, "pathway": pathway_python, "pg_ivm": pg_ivm}
+    others = {name: OTHERS[name](place) for name, place in places.items() if place}
+    systems = [*sparks.SYSTEMS, *others]
     for view in chosen:
         _in_session(found, bench, view, sf, rounds)
-        if flink_python:
-            found.cell(f"{view.name} flink", partial(flink.refreshed, flink_python, view, sf, rounds))
+        for name, peer in others.items():
+            found.cell(f"{view.name} {name}", partial(peer.refreshed, view, sf, rounds))
     _judge(found, [view.name for view in chosen], systems)
     for system, why in MISSING.items():
         if system not in systems:
@@ -80,10 +85,13 @@ def _judge(found: _record.Experiment, views: Sequence[str], systems: Sequence[st
         taken = [view for view, cell in mine.items() if not cell["refused"]]
         wrong = [view for view in taken if not mine[view]["right"]]
         told = f"{len(taken)} of {len(views)}" + (f", WRONG: {', '.join(wrong)}" if wrong else ", all right")
+        otherwise = [view for view in taken if mine[view].get("note")]
+        told += f"; {len(otherwise)} of them not as this SQL" if otherwise else ""
         expected = len(taken) == len(views) and not wrong if system == "tempura" else None
         found.expect(f"{system} takes every view and is right", told, expected)
-        if system != "tempura" and taken:
-            ratios = {v: cells[f"{v} tempura"]["cpu"] / mine[v]["cpu"] for v in taken}
+        right = [view for view in taken if view not in wrong]
+        if system != "tempura" and right:
+            ratios = {v: cells[f"{v} tempura"]["cpu"] / mine[v]["cpu"] for v in right}
             told = ", ".join(f"{view} {ratio:.2f}" for view, ratio in ratios.items())
             found.expect(f"Tempura's CPU over {system}'s", told, None)
 
@@ -91,16 +99,25 @@ def _judge(found: _record.Experiment, views: Sequence[str], systems: Sequence[st
 def _shown(
     cells: Mapping[str, Figures], views: Sequence[View], systems: Sequence[str], sf: float, rounds: int
 ) -> Table:
-    refusals = dict.fromkeys(cell["refused"] for cell in cells.values() if cell["refused"])
     table = Table(
         title=f"Bringing views up to date, TPC-DS at scale factor {sf:g}, {rounds} rounds: CPU seconds (on the clock)",
-        caption="\n".join(f"refused: {text}" for text in refusals),
+        caption="\n".join(dict.fromkeys(_remarks(cells))),
     )
     for column in ("view", *systems):
         table.add_column(column, justify="left" if column == "view" else "right")
     for view in views:
         table.add_row(view.name, *(_told(cells[f"{view.name} {system}"]) for system in systems))
     return table
+
+
+def _remarks(cells: Mapping[str, Figures]) -> Iterator[str]:
+    """Why systems refuse, and how else they were asked."""
+    for key, cell in cells.items():
+        system = key.rsplit(" ", 1)[1]
+        if cell["refused"]:
+            yield f"{system} refused: {cell['refused']}"
+        elif cell.get("note"):
+            yield f"{system}: {cell['note']}"
 
 
 def _told(cell: Figures) -> str:

@@ -1,24 +1,15 @@
-"""A continuous query in Flink, run as a script by a Python that has it: reads what is asked from a file, prints what it took as JSON.
-
-It waits until the view is what it should be on the first part of the rows, lets the second part arrive, and waits again. A view that has not become right
-while nothing has changed for long is wrong.
-"""
+"""A continuous query in Flink, run by a Python that has it."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
-from decimal import Decimal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-QUIET = 60.0
-"""After so many seconds without a change nothing more is expected."""
+from bench._peers.continuous import Kept, answer
+
 SETTINGS = {
     "parallelism.default": str(os.cpu_count() or 1),
     "table.exec.mini-batch.enabled": "true",
@@ -27,41 +18,7 @@ SETTINGS = {
 }
 
 
-def plain(row: Iterable[Any]) -> tuple[str, ...]:
-    """A row as texts by which it can be compared."""
-    return tuple(f"{v:.2f}" if isinstance(v, float | Decimal) else str(v) for v in row)
-
-
-class Kept:
-    """The view as its changes have made it so far."""
-
-    def __init__(self, expected: Iterable[Iterable[Iterable[str]]]):
-        self._bag: Counter[tuple[str, ...]] = Counter()
-        self._expected = [Counter(map(tuple, rows)) for rows in expected]
-        self._lock = threading.Lock()
-        self._changed = time.perf_counter()
-
-    def change(self, row: Iterable[Any], weight: int) -> None:
-        key = plain(row)
-        with self._lock:
-            self._bag[key] += weight
-            if not self._bag[key]:
-                del self._bag[key]
-            self._changed = time.perf_counter()
-
-    def becomes(self, which: int) -> bool:
-        """Wait until the view is as expected; False if it does not become so."""
-        self._changed = time.perf_counter()
-        while True:
-            with self._lock:
-                if self._bag == self._expected[which]:
-                    return True
-                if time.perf_counter() - self._changed > QUIET:
-                    return False
-            time.sleep(0.02)
-
-
-def started(asked: dict[str, Any], place: Path, kept: Kept) -> Callable[[], None]:
+def started(asked: dict[str, Any], kept: Kept) -> Callable[[], None]:
     """Start the query; what is given follows its changes."""
     from pyflink.table import EnvironmentSettings, TableEnvironment  # pyright: ignore
 
@@ -71,7 +28,8 @@ def started(asked: dict[str, Any], place: Path, kept: Kept) -> Callable[[], None
     for table, told in asked["tables"].items():
         columns = ", ".join(f"`{c}` {'STRING' if kind == 'VARCHAR' else kind}" for c, kind in told["columns"].items())
         watched = ", 'source.monitor-interval' = '200 ms'" if told["growing"] else ""
-        options = f"'connector' = 'filesystem', 'path' = 'file://{place / table}', 'format' = 'csv'{watched}"
+        path = f"file://{asked['place']}/{table}"
+        options = f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv'{watched}"
         environment.execute_sql(f"CREATE TABLE {table} ({columns}) WITH ({options}, 'csv.null-literal' = '')")
     changes = environment.execute_sql(asked["query"]).collect()
 
@@ -95,28 +53,5 @@ def cpu_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
-def main(path: str) -> dict[str, Any]:
-    """Run what is asked: seconds and CPU of the second part."""
-    asked = json.loads(Path(path).read_text())
-    place = Path(asked["place"])
-    kept = Kept(asked["expected"])
-    try:
-        follow = started(asked, place, kept)
-    except ImportError:
-        raise
-    except Exception as error:  # Whatever Flink says to a query that it does not take is the answer.
-        said = [line for line in str(error).strip().splitlines() if line] or [type(error).__name__]
-        return {"seconds": None, "cpu": None, "right": None, "refused": said[0]}
-    threading.Thread(target=follow, daemon=True).start()
-    first = kept.becomes(0)
-    began, cpu = time.perf_counter(), cpu_seconds()
-    for table, told in asked["tables"].items():
-        if told["growing"]:
-            os.rename(place / f"{table}.csv", place / table / "second.csv")
-    right = kept.becomes(1) and first
-    return {"seconds": time.perf_counter() - began, "cpu": cpu_seconds() - cpu, "right": right, "refused": None}
-
-
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1])), flush=True)
-    os._exit(0)  # The query never ends by itself.
+    answer(started, cpu_seconds)
