@@ -119,7 +119,7 @@ def methods(document: Document) -> Figure:
 
 def ablation(document: Document) -> Figure:
     """Exploration time per query with and without its speed-ups."""
-    cells = document["cells"]
+    cells = {key: cell for key, cell in document["cells"].items() if "|T|" not in key}
     queries = ordered(key_parts(key)[0] for key in cells)
     variants = ordered(key_parts(key)[1] for key in cells)
     figure, axes = plt.subplots(figsize=(10, 3.9))
@@ -174,7 +174,7 @@ def effect_pdw(document: Document) -> Figure:
 
 
 def states(document: Document) -> Figure:
-    """Sizes relative to the largest of a setting; what is bucketed is hatched; gigabytes stand above."""
+    """Sizes relative to the largest of a setting, which stands above; what is bucketed is hatched."""
     cells = document["cells"]
     figure, both = plt.subplots(2, 1, figsize=(11, 6.4))
     for axes, scenario in zip(both, ("refresh", "warehouse"), strict=True):
@@ -190,7 +190,8 @@ def states(document: Document) -> Figure:
                 part = _kept(cells[f"{g} {m}"], m, "bucketed") / largest[n]
                 axes.bar(middle, part, width, color="none", edgecolor="white", hatch="////", linewidth=0)
         for n, most in enumerate(largest):
-            axes.text(n, 1.03, f"{most / 1e9:.2g} GB", ha="center", fontsize=9)
+            told = f"{most / 1e9:.2g} GB" if most >= 1e9 else f"{most / 1e6:.2g} MB"
+            axes.text(n, 1.03, told, ha="center", fontsize=9)
         axes.set_ylim(0, 1.18)
         axes.set_ylabel("states, relative\nto the largest")
         axes.set_title(scenario, loc="left")

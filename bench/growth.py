@@ -41,7 +41,7 @@ MOST = 1.5
 
 def run(
     sf: SF = 5.0,
-    views: Annotated[str, typer.Option(help=f"Of {', '.join(VIEWS)}.")] = ",".join(VIEWS),
+    views: Annotated[str, typer.Option("--queries", "--views", help=f"Of {', '.join(VIEWS)}.")] = ",".join(VIEWS),
     rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 3,
     out: OUT = None,
 ) -> None:

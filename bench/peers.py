@@ -32,7 +32,7 @@ MISSING = {
 
 def run(
     sf: SF = 1.0,
-    views: Annotated[str, typer.Option(help="Names of views; all by default.")] = "",
+    views: Annotated[str, typer.Option("--queries", "--views", help="Names of views; all by default.")] = "",
     rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
     flink_python: Annotated[Path | None, typer.Option(help="A Python that has apache-flink.")] = None,
     pathway_python: Annotated[Path | None, typer.Option(help="A Python that has pathway[sql].")] = None,

@@ -25,7 +25,7 @@ MARKS = {True: ("✓", "met"), False: ("✗", "missed"), None: ("·", "unjudged"
 
 STYLE = """
 :root { color-scheme: light }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 1080px; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 1240px; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.9rem; margin-bottom: .3rem } h2 { font-size: 1.35rem; margin: 3.2rem 0 .2rem; border-top: 1px solid #ddd; padding-top: 1.2rem }
 .what { margin: .2rem 0 .6rem; max-width: 60rem } .how { color: #555; font-size: .85rem; margin: .2rem 0 }
 code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 3px; font-size: .85rem }

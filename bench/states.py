@@ -16,7 +16,7 @@ SCENARIOS = {"refresh": _planned.refresh(), "warehouse": _planned.warehouse(2)}
 METHODS = (_effect.ALL, *_effect.SINGLE)
 COMPARABLE = 1.25
 """Up to this many times as large is about as large."""
-COLUMNS = ("query", "pattern", "scenario", "all", "bucketed", "any alone", *(f"{m} throughout" for m in _effect.SINGLE))
+COLUMNS = ("query", "pattern", "scenario", "all", "bucketed", "any alone", *_effect.SINGLE)
 
 
 def run(queries: QUERIES = _effect.FIVE, sf: SF = _planned.VIRTUAL, out: OUT = None) -> None:
@@ -28,7 +28,7 @@ def run(queries: QUERIES = _effect.FIVE, sf: SF = _planned.VIRTUAL, out: OUT = N
             found.cell(_key(s, scenario, m), lambda s=s, m=m, when=SCENARIOS[scenario]: sizes(s, sf, when, m))
     judge(found, wanted)
     rows = [_row(found, s, scenario) for s, scenario in wanted]
-    title = "Estimated gigabytes of states that the last run reads"
+    title = f"Estimated megabytes of states that the last run reads; {', '.join(_effect.SINGLE)} throughout"
     found.finish(_planned.table_of(title, COLUMNS, rows, words=3))
 
 
@@ -64,7 +64,12 @@ def judge(found: Experiment, wanted: list[tuple[_effect.Setting, str]]) -> None:
 
 def _row(found: Experiment, setting: _effect.Setting, scenario: str) -> list[str]:
     cells = {m: found.cells[_key(setting, scenario, m)] for m in METHODS}
-    alone = sorted({f"{cells[m]['bytes'] / 1e9:.2f}" for m in _effect.SINGLE}, key=float)
-    throughout = [f"{cells[m]['throughout_bytes'] / 1e9:.2f}" for m in _effect.SINGLE]
-    own = (f"{cells[_effect.ALL][part] / 1e9:.2f}" for part in ("bytes", "bucketed"))
-    return [f"q{setting[0]}", setting[1], scenario, *own, "–".join(dict.fromkeys((alone[0], alone[-1]))), *throughout]
+    alone = sorted({cells[m]["bytes"] for m in _effect.SINGLE})
+    throughout = [_megabytes(cells[m]["throughout_bytes"]) for m in _effect.SINGLE]
+    own = (_megabytes(cells[_effect.ALL][part]) for part in ("bytes", "bucketed"))
+    any_alone = "–".join(dict.fromkeys(map(_megabytes, (alone[0], alone[-1]))))
+    return [f"q{setting[0]}", setting[1], scenario, *own, any_alone, *throughout]
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f}" if size >= 1e7 else f"{size / 1e6:.2g}"

@@ -15,7 +15,7 @@ def flink(python: Path) -> Peer:
 
 
 def pathway(python: Path) -> Peer:
-    """Pathway as this Python has it, with one worker, as is its default. Measured only: its licence lets nothing here build on it."""
+    """Pathway as this Python has it, with one worker, as is its default. Nothing here depends on it: its licence is not an open one."""
     command = (str(python), "-m", "bench._peers.pathway_process")
     return Peer("Pathway", command, f"check that `{python}` has pathway[sql]", header=True)
 
