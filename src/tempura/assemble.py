@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tempura.algebra import Op, Project, Read, SortKey, TopK
+from tempura.algebra import MergeState, Op, Plus, Project, Read, SortKey, TopK
 from tempura.algebra.weights import is_weighted
 from tempura.choose.derivation import Computed, Loaded, Written, loads
 from tempura.choose.graph import Graph
@@ -17,7 +17,7 @@ from tempura.choose.search import EXISTING
 from tempura.definitions import Definitions
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name
-from tempura.plans import PlanLine, Run, Side, State, Step
+from tempura.plans import PlanLine, Run, Side, Spread, State, Step
 from tempura.rules.views import kept
 from tempura.schema import NO_KEYS, Keys, fresh, names
 from tempura.space import Group, Space
@@ -125,7 +125,8 @@ class Assembler:
         view = self.view(own)
         lines: list[PlanLine] = []
         copied: dict[int, Side] = {}
-        tree = self._tree(written.tree, lines, copied, 0)
+        spread: dict[int, tuple[str, ...]] = {}
+        tree = self._tree(written.tree, lines, copied, spread, 0)
         query = self.queries[self._root(own)] if written.kind == "result" else None
         tree = presented(tree, query) if query else unsorted(tree)
         point = self.points[written.point].name
@@ -151,6 +152,7 @@ class Assembler:
             methods=methods,
             lines=tuple(lines),
             broadcasts=tuple((i, copied[id(op)]) for i, op in enumerate(tree.walk()) if id(op) in copied),
+            spreads=tuple(Spread(i, spread[id(op)]) for i, op in enumerate(tree.walk()) if id(op) in spread),
         )
 
     def _root(self, group: Group) -> str:
@@ -166,8 +168,18 @@ class Assembler:
         inputs = ", ".join(self.view(space.group(i)) for i in member.inputs)
         return f"{member.op.__name__}({inputs})"
 
-    def _tree(self, tree: Computed | Loaded, lines: list[PlanLine], copied: dict[int, Side], depth: int) -> Op:
-        """The operators of a derivation; what is to be said of them goes to `lines`, and the sides of joins to copy, by the join's `id`, to `copied`."""
+    def _tree(
+        self,
+        tree: Computed | Loaded,
+        lines: list[PlanLine],
+        copied: dict[int, Side],
+        spread: dict[int, tuple[str, ...]],
+        depth: int,
+    ) -> Op:
+        """The operators of a derivation.
+
+        What is to be said of them goes to `lines`; by the `id` of operators, the sides of joins to copy go to `copied`, and the columns by which to bring rows together to `spread`.
+        """
         group, _ = self.implementation.nodes[tree.node]
         own = self.space.group(group)
         stats = self.implementation.stats(group)
@@ -205,13 +217,27 @@ class Assembler:
         )
         if own.tvr is not None:
             self.used[own.tvr, chosen.source.method] = None
-        inputs = [self._tree(i, lines, copied, depth + 1) for i in tree.inputs]
+        inputs = [self._tree(i, lines, copied, spread, depth + 1) for i in tree.inputs]
         if chosen.op is None:
             return inputs[0]
         made = chosen.op if chosen.kind == "scan" else chosen.op.over(inputs)
         if chosen.broadcast:
             copied[id(made)] = chosen.broadcast
+        if isinstance(made, (Plus, MergeState)) and any(map(self._lies, tree.inputs)):
+            for below, op in zip(tree.inputs, inputs, strict=True):
+                place = self.implementation.nodes[below.node][1]
+                if place is not None and op.inputs and not self._lies(below):
+                    spread[id(op)] = place
         return made
+
+    def _lies(self, tree: Computed | Loaded) -> bool:
+        """Whether rows lie as a distributed state's do: they are one's, or are added to one's."""
+        if self.implementation.nodes[tree.node][1] is None:
+            return False
+        if isinstance(tree, Loaded):
+            return True
+        chosen: Choice = self.graph.alternatives[tree.node][tree.alternative].tag
+        return isinstance(chosen.op, Plus) and any(map(self._lies, tree.inputs))
 
 
 def presented(tree: Op, query: Query) -> Op:

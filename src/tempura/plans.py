@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tempura.algebra import Op, SortKey
 from tempura.schema import Schema
 
 Side = Literal["left", "right"]
+
+
+class Spread(NamedTuple):
+    """An operator, by its place in `tree.walk()`, whose rows are brought together by some columns."""
+
+    place: int
+    by: tuple[str, ...]
+    parts: int = 0
+    """In how many parts; 0: nobody has said yet."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ class Step:
     """The operators one by one, for explanations."""
     broadcasts: tuple[tuple[int, Side], ...] = ()
     """Joins, by their place in `tree.walk()`, and the side of each that every core gets a copy of."""
+    spreads: tuple[Spread, ...] = ()
+    """Summands that are to lie as the states do that they are added to."""
 
     @property
     def schema(self) -> Schema:

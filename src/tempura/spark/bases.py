@@ -26,14 +26,19 @@ class Gathered:
 
 
 def gather(step: Step, entries: Mapping[str, StateEntry]) -> Gathered:
-    """Every sum of states that lie alike becomes one read."""
+    """Every sum of states that lie alike becomes one read; whatever else is added to them is brought to lie as they do."""
     gathering = _Gathering(entries)
     tree = gathering.over(step.tree, 0)
+    if step.spreads:
+        # All states of a workspace have the same number of buckets.
+        parts = max((entries[name].buckets for name in step.reads if name in entries), default=0)
+        step = replace(step, spreads=tuple(s._replace(parts=parts) for s in step.spreads))
     if not gathering.made:
         return Gathered(step, {})
     places = {old: new for new, old in enumerate(gathering.kept)}
     broadcasts = tuple((places[place], side) for place, side in step.broadcasts)
-    return Gathered(replace(step, tree=tree, broadcasts=broadcasts), gathering.made)
+    spreads = tuple(s._replace(place=places[s.place]) for s in step.spreads)
+    return Gathered(replace(step, tree=tree, broadcasts=broadcasts, spreads=spreads), gathering.made)
 
 
 class _Gathering:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tempura.algebra import Op, Read, Scan
 from tempura.errors import PlanError
-from tempura.plans import Side
+from tempura.plans import Side, Spread
 from tempura.schema import fresh
 from tempura.sql.lower.block import Block, Closed, Relation, reading, render, with_needed_quotes
 
@@ -35,13 +35,19 @@ class Lowered(NamedTuple):
 class Lowering:
     """The lowering of one tree: its CTEs so far, and which sub-trees occur more than once."""
 
-    def __init__(self, tree: Op, dialect: str = "spark", broadcasts: Broadcasts = ()) -> None:
-        """`broadcasts` are as in a step; only Spark takes such hints."""
+    def __init__(
+        self, tree: Op, dialect: str = "spark", broadcasts: Broadcasts = (), spreads: Sequence[Spread] = ()
+    ) -> None:
+        """`broadcasts` and `spreads` are as in a step; only Spark takes such hints."""
         self.dialect = dialect
         self._broadcasts: dict[int, Side] = {}
         if broadcasts and dialect == "spark":
             sides = dict(broadcasts)
             self._broadcasts = {id(op): sides[i] for i, op in enumerate(tree.walk()) if i in sides}
+        self._spreads: dict[int, Spread] = {}
+        if spreads and dialect == "spark":
+            wanted = {spread.place: spread for spread in spreads}
+            self._spreads = {id(op): wanted[i] for i, op in enumerate(tree.walk()) if i in wanted}
         self.ctes: dict[str, exp.Query] = {}
         self._numbers: dict[int, int] = {}
         self._by_key: dict[Any, int] = {}
@@ -85,6 +91,10 @@ class Lowering:
     def broadcast(self, join: Op) -> Side | None:
         """The side of a join that is copied to every core."""
         return self._broadcasts.get(id(join))
+
+    def spread(self, op: Op) -> Spread | None:
+        """How the rows of a summand are to be brought together."""
+        return self._spreads.get(id(op))
 
     def _lower(self, op: Op) -> Relation:
         function = LOWERINGS.get(type(op))

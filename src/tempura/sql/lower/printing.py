@@ -7,6 +7,7 @@ table from operator class to function that users may add to; ours are in `relati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -19,7 +20,7 @@ from tempura.sql.lower.lowering import LOWERINGS, Broadcasts, Lowered, Lowering,
 from tempura.sql.lower.weights import rows_of, weighted_block
 
 if TYPE_CHECKING:
-    from tempura.plans import Step
+    from tempura.plans import Spread, Step
 
 __all__ = ["LOWERINGS", "Lowered", "Lowering", "expanded", "lower", "lower_rows", "step_sql", "to_sql"]
 
@@ -33,9 +34,11 @@ def lower(tree: Op, dialect: str = "spark") -> Lowered:
     return lowering.finish(lowering.relation(tree))
 
 
-def lower_rows(tree: Op, dialect: str = "spark", broadcasts: Broadcasts = ()) -> Lowered:
+def lower_rows(
+    tree: Op, dialect: str = "spark", broadcasts: Broadcasts = (), spreads: Sequence[Spread] = ()
+) -> Lowered:
     """The tree as one query whose rows are those of the bag, each as often as it is there."""
-    lowering = Lowering(tree, dialect, broadcasts)
+    lowering = Lowering(tree, dialect, broadcasts, spreads)
     return lowering.finish(_rows(lowering, lowering.relation(tree)))
 
 
@@ -70,9 +73,9 @@ def to_sql(tree: Op, dialect: str, order: tuple[SortKey | str, ...] = ()) -> str
 def step_sql(step: Step, dialect: str) -> str:
     """The SELECT of a step: plain rows for a result, and for a state what its weights say."""
     if step.kind == "result" or not step.weighted:
-        rows = lower_rows(step.tree, dialect, step.broadcasts).select
+        rows = lower_rows(step.tree, dialect, step.broadcasts, step.spreads).select
         return print_sql(ordered(rows, step.order if step.kind == "result" else ()), dialect)
-    lowering = Lowering(step.tree, dialect, step.broadcasts)
+    lowering = Lowering(step.tree, dialect, step.broadcasts, step.spreads)
     relation = lowering.relation(step.tree)
     weighted = relation.weighted if isinstance(relation, Closed) else relation.weight is not None
     if not weighted:

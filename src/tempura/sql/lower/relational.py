@@ -249,7 +249,8 @@ def lower_aggregate(lowering: Lowering, op: Aggregate) -> Relation:
     keys = {c: block.columns[c] for c in op.by}
     weight = block.weight
     if weight is None:
-        if not op.calls and op.by:
+        # SELECT DISTINCT may change the order of a union's columns, which for Spark is a projection of its first input.
+        if not op.calls and op.by and not isinstance(op.inputs[0], Plus):
             return Closed(render(block, keys, distinct=True), op.by, False)
         outputs = {c.name: over_rows(c, block.bind)(lowering.dialect) for c in op.calls}
         query = render(block, {**keys, **outputs} or _one_row(), group=keys.values())
@@ -314,21 +315,37 @@ def _terms(lowering: Lowering, op: Op, sign: int, top: bool = True) -> list[tupl
 def _united(lowering: Lowering, op: Plus | Minus) -> Relation:
     columns = names(op.schema)
     terms = [(s, t) for s, t in _terms(lowering, op, 1) if not isinstance(t, Empty)]
+    terms.sort(key=lambda term: lowering.spread(term[1]) is None)
     if not terms:
         return _empty(op.schema)
     relations = [(sign, _in_order(lowering, lowering.relation(t), columns)) for sign, t in terms]
     weighted = any(s < 0 for s, _ in relations) or any(_is_weighted(r) for _, r in relations)
     queries: list[exp.Query] = []
-    for sign, relation in relations:
+    for (sign, relation), (_, term) in zip(relations, terms, strict=True):
         if weighted:
             relation = weighted_block(lowering.opened(relation), sign)
         if isinstance(relation, Closed) and (relation.query.args.get("order") or relation.query.args.get("limit")):
             relation = lowering.opened(relation, "chosen")
-        queries.append(lowering.closed(relation).query)
+        queries.append(brought_together(lowering, term, relation))
     query = queries[0]
     for other in queries[1:]:
         query = cast(exp.Query, exp.Union(this=query, expression=other, distinct=False))
     return Closed(query, columns, weighted)
+
+
+def brought_together(lowering: Lowering, op: Op, relation: Relation) -> exp.Query:
+    """A summand as a query, with its rows where those lie that they are added to, if the plan says so.
+
+    Such summands come first. Spark compares how the inputs of a union lie by the first one's columns, and takes those of a scan below a filter or projection for others (SPARK-58819).
+    """
+    spread = lowering.spread(op)
+    if spread is None:
+        return lowering.closed(relation).query
+    query = render(lowering.opened(relation))
+    columns = [exp.column(c) for c in spread.by]
+    parts = [number(spread.parts)] if spread.parts else []
+    add_hint(query, exp.Anonymous(this="REPARTITION", expressions=[*parts, *columns]))
+    return query
 
 
 def _in_order(lowering: Lowering, relation: Relation, columns: tuple[str, ...]) -> Relation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -13,6 +14,7 @@ from tempura.schema import Column, names
 from tempura.sql.lower.aggregates import final, merged, state_parts
 from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, product, render
 from tempura.sql.lower.lowering import Lowering, Writer
+from tempura.sql.lower.relational import brought_together
 from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, total
 
 
@@ -35,10 +37,11 @@ def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
 
 def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
     queries: list[exp.Query] = []
-    for i in op.inputs:
+    for i in sorted(op.inputs, key=lambda i: lowering.spread(i) is None):
         block = lowering.reopened(lowering.relation(i), "state")
         # The states may have been written with their columns in any order.
-        queries.append(render(block, {c: _weighed(block, c, op.by) for c in names(op.schema)}))
+        piece = replace(block, columns={c: _weighed(block, c, op.by) for c in names(op.schema)}, weight=None)
+        queries.append(brought_together(lowering, i, piece))
     query = queries[0]
     for other in queries[1:]:
         query = exp.Union(this=query, expression=other, distinct=False)
