@@ -1,4 +1,4 @@
-"""What assembling adds to the search's choice: which sides of joins are copied, and an order by columns that a result does not show."""
+"""What assembling adds to the search's choice: which sides of joins are copied, which rows are moved to which, and an order by columns that a result does not show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from tempura import IncrementalPlan, Job, plan
-from tempura.algebra import InnerJoin, Op, Project, Read, SortKey, TopK
+from tempura.algebra import InnerJoin, Op, Plus, Project, Read, SortKey, TopK
 from tempura.algebra.joins import JOINS
 from tempura.assemble import presented, unsorted
 from tempura.catalog import Catalog, Table
@@ -36,6 +36,18 @@ def test_the_copied_sides_of_joins_are_data():
     assert said and sorted(said) == sorted(f"{op.show()} broadcast {side}" for op, side in copied)
     assert all(isinstance(op, JOINS) for op, _ in copied)
     assert all(s.sql.count("BROADCAST(") == len(s.broadcasts) for s in steps)
+
+
+def test_what_is_added_to_a_distributed_state_is_brought_to_where_it_lies():
+    found = planned("SELECT c, count(DISTINCT p) AS p FROM sales GROUP BY c", policy="incremental")
+    (step,) = (s for s in found.runs[1].steps if s.spreads)
+    (spread,) = step.spreads
+    state = next(s for s in found.states if s.partition == spread.by)
+    moved = list(step.tree.walk())[spread.place]
+    (total,) = (op for op in step.tree.walk() if any(i is moved for i in op.inputs))
+    assert isinstance(total, Plus) and any(isinstance(i, Read) and i.name == state.name for i in total.inputs)
+    assert f"/*+ REPARTITION({', '.join(f'{c}__moved' for c in spread.by)}) */" in step.sql
+    assert "REPARTITION" not in step.to_sql("duckdb")
 
 
 HIDDEN = "SELECT o FROM sales ORDER BY p DESC, c"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tempura import IncrementalPlan, Job, plan
-from tempura.algebra import Filter, InnerJoin, Op, Plus, Read
+from tempura.algebra import (
+    Aggregate,
+    AggregateCall,
+    AggregateState,
+    Filter,
+    InnerJoin,
+    LeftOuterJoin,
+    MergeState,
+    Op,
+    Plus,
+    Read,
+)
 from tempura.estimate import SparkCost
-from tempura.expr import parse
-from tempura.plans import Step
+from tempura.expr import col, parse
+from tempura.plans import Spread, Step
 from tempura.schema import NO_KEYS, WEIGHT, Column
 from tempura.spark.bases import Gathered, gather
 from tempura.spark.states import States
@@ -23,7 +34,7 @@ from tempura.spark.steps import frame
 from tempura.workspace import StateEntry
 from tests.profiles import STEADY
 from tests.spark.runjobs import interpreted, magnify, put, ran
-from tests.spark.test_states import BUCKETS, exchanges, no_broadcast, rows
+from tests.spark.test_states import BUCKETS, exchanges, no_broadcast, physical_plan, rows
 
 __all__ = ["no_broadcast"]
 POINTS = ("t1", "t2", "t3", "t4")
@@ -101,10 +112,10 @@ class Parts:
         return [Read(n, COLUMNS, self.entries[n].weighted, NO_KEYS) for n in names]
 
     def frame(self, step: Step, entries: dict[str, StateEntry]) -> Any:
-        names = {name: self._read(entries[name]) for name in step.reads}
+        names = {name: self.read(entries[name]) for name in step.reads}
         return frame(self.spark, step, names)
 
-    def _read(self, entry: StateEntry) -> Any:
+    def read(self, entry: StateEntry) -> Any:
         columns = tuple(Column(*c) for c in entry.schema)
         return self.states.read(entry.folders, columns, partition=entry.partition, buckets=entry.buckets)
 
@@ -154,6 +165,65 @@ def test_hints_stay_with_their_joins(parts: Parts):
     ((place, side),) = found.broadcasts
     assert side == "right" and isinstance(list(found.tree.walk())[place], InnerJoin)
     assert "BROADCAST" in found.sql
+
+
+def summed(parts: Parts, *states: str) -> Op:
+    """Rows that are in no state, added to states."""
+    fresh = Filter(Read("fresh", COLUMNS, False, NO_KEYS), parse("v > 1"))
+    total: Op = parts.reads(*states)[0]
+    for read in parts.reads(*states)[1:]:
+        total = Plus((total, read))
+    return Plus((total, fresh))
+
+
+OTHER = Read("other", (Column("k2", "bigint"), Column("w", "bigint")), False, NO_KEYS)
+CONSUMERS: dict[str, Callable[[Op], Op]] = {
+    "aggregate": lambda total: Aggregate(total, ("k",), (AggregateCall(Column("n", "bigint"), "count", None),)),
+    "distinct": lambda total: Aggregate(total, ("v", "k"), ()),
+    "join": lambda total: InnerJoin(total, OTHER, parse("k = k2")),
+    "outer join": lambda total: LeftOuterJoin(total, OTHER, parse("k = k2")),
+}
+
+
+@pytest.mark.parametrize("held", [("base",), ("base", "more")], ids="+".join)
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_only_what_is_added_to_states_is_moved(
+    spark: SparkSession, parts: Parts, consumer: str, held: tuple[str, ...], tmp_path: Path
+):
+    tree = CONSUMERS[consumer](summed(parts, *held))
+    (place,) = (n for n, op in enumerate(tree.walk()) if isinstance(op, Filter))
+    plain = Step("s", "state", "s", tree, False, tree)
+    told = gather(replace(plain, spreads=(Spread(place, ("k",)),)), parts.entries)
+    spark.sql("SELECT id % 70 AS k, id AS v FROM range(200)").write.parquet(str(tmp_path / "fresh"))
+    fresh = spark.read.parquet(str(tmp_path / "fresh"))
+    with_states = {**parts.entries, **told.entries}
+    moved, all_moved = (
+        frame(spark, s, {n: fresh if n == "fresh" else parts.read(e[n]) for n in s.reads})
+        for s, e in ((told.step, with_states), (plain, parts.entries))
+    )
+    assert f"REPARTITION({BUCKETS}, k__moved)" in told.step.sql
+    assert (exchanges(moved), exchanges(all_moved) >= 1) == (1, True)
+    assert rows(moved) == rows(all_moved) != []
+
+
+def test_states_are_merged_where_the_larger_one_lies(spark: SparkSession, states: States, tmp_path: Path):
+    text = "SELECT id % 100 AS k, count(*) AS __n, count(id) AS __c_n FROM range(1000) GROUP BY 1"
+    written = states.write(spark.sql(text), str(tmp_path / "kept"), partition=["k"], buckets=BUCKETS)
+    kept = states.read([str(tmp_path / "kept")], written.columns, partition=["k"], buckets=BUCKETS)
+    spark.sql("SELECT id % 170 AS k, id AS v FROM range(200)").write.parquet(str(tmp_path / "fresh"))
+    fresh = spark.read.parquet(str(tmp_path / "fresh"))
+    calls = (AggregateCall(Column("n", "bigint"), "count", col("v")),)
+    new = AggregateState(Read("fresh", COLUMNS, False, NO_KEYS), ("k",), calls)
+    tree = MergeState((Read("kept", new.schema, False, NO_KEYS), new), ("k",), calls)
+    (place,) = (n for n, op in enumerate(tree.walk()) if isinstance(op, AggregateState))
+    plain = Step("s", "state", "s", tree, False, tree)
+    told = replace(plain, spreads=(Spread(place, ("k",), BUCKETS),))
+    merged, apart = (frame(spark, s, {"kept": kept, "fresh": fresh}) for s in (told, plain))
+    # What is new is summed up, and perhaps moved once more; what is kept stays where it is, below the union.
+    above, below = physical_plan(merged).split("Union")
+    assert "Exchange" not in above and "Exchange" in below
+    assert "Exchange" in physical_plan(apart).split("Union")[0]
+    assert rows(merged) == rows(apart) != []
 
 
 def test_a_run_reads_base_and_deltas_as_one(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -106,6 +106,10 @@ class Block:
     laterals: tuple[exp.Lateral, ...] = field(default=())
 
     @property
+    def weighted(self) -> bool:
+        return self.weight is not None
+
+    @property
     def plain(self) -> bool:
         """Whether every column is nothing but a column of a source, so that padding it with NULLs pads the block."""
         return all(isinstance(c, exp.Column) for c in self.columns.values())

@@ -121,7 +121,7 @@ class Lowering:
     def closed(self, relation: Relation) -> Closed:
         if isinstance(relation, Closed):
             return relation
-        return Closed(render(relation), tuple(relation.columns), relation.weight is not None)
+        return Closed(render(relation), tuple(relation.columns), relation.weighted)
 
     def reopened(self, relation: Relation, name: str = "") -> Block:
         """A block whose columns are nothing but columns of one CTE or table."""

@@ -43,8 +43,7 @@ def lower_rows(
 
 
 def _rows(lowering: Lowering, relation: Relation) -> Relation:
-    weighted = relation.weighted if isinstance(relation, Closed) else relation.weight is not None
-    return rows_of(lowering, relation) if weighted else relation
+    return rows_of(lowering, relation) if relation.weighted else relation
 
 
 def expanded(lowered: Lowered, dialect: str = "spark") -> Lowered:
@@ -77,8 +76,7 @@ def step_sql(step: Step, dialect: str) -> str:
         return print_sql(ordered(rows, step.order if step.kind == "result" else ()), dialect)
     lowering = Lowering(step.tree, dialect, step.broadcasts, step.spreads)
     relation = lowering.relation(step.tree)
-    weighted = relation.weighted if isinstance(relation, Closed) else relation.weight is not None
-    if not weighted:
+    if not relation.weighted:
         relation = weighted_block(lowering.opened(relation))
     return print_sql(lowering.finish(relation).select, dialect)
 

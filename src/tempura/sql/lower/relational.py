@@ -234,8 +234,7 @@ def _look_up(kind: str, lowering: Lowering, op: SemiJoin | AntiJoin) -> Relation
 
 def _net(lowering: Lowering, relation: Relation, columns: tuple[str, ...] | None = None) -> Relation:
     """The relation, consolidated if it is weighted."""
-    weighted = relation.weighted if isinstance(relation, Closed) else relation.weight is not None
-    return lowering.opened(consolidated(lowering, relation, columns), "net") if weighted else relation
+    return lowering.opened(consolidated(lowering, relation, columns), "net") if relation.weighted else relation
 
 
 def lower_aggregate(lowering: Lowering, op: Aggregate) -> Relation:
@@ -319,7 +318,7 @@ def _united(lowering: Lowering, op: Plus | Minus) -> Relation:
     if not terms:
         return _empty(op.schema)
     relations = [(sign, _in_order(lowering, lowering.relation(t), columns)) for sign, t in terms]
-    weighted = any(s < 0 for s, _ in relations) or any(_is_weighted(r) for _, r in relations)
+    weighted = any(s < 0 for s, _ in relations) or any(r.weighted for _, r in relations)
     queries: list[exp.Query] = []
     for (sign, relation), (_, term) in zip(relations, terms, strict=True):
         if weighted:
@@ -336,16 +335,20 @@ def _united(lowering: Lowering, op: Plus | Minus) -> Relation:
 def brought_together(lowering: Lowering, op: Op, relation: Relation) -> exp.Query:
     """A summand as a query, with its rows where those lie that they are added to, if the plan says so.
 
-    Such summands come first. Spark compares how the inputs of a union lie by the first one's columns, and takes those of a scan below a filter or projection for others (SPARK-58819).
+    Such summands come first. Spark compares how the inputs of a union lie by the columns of the first, and takes a column that was read under another table's name for another
+    one (SPARK-58819). So the columns by which rows are moved get names of their own.
     """
     spread = lowering.spread(op)
     if spread is None:
         return lowering.closed(relation).query
-    query = render(lowering.opened(relation))
-    columns = [exp.column(c) for c in spread.by]
+    block = lowering.opened(relation)
+    new = {c: f"{c}__moved" if c in spread.by else c for c in block.columns}
+    moved = render(replace(block, columns={new[c]: tree for c, tree in block.columns.items()}))
     parts = [number(spread.parts)] if spread.parts else []
-    add_hint(query, exp.Anonymous(this="REPARTITION", expressions=[*parts, *columns]))
-    return query
+    columns = [exp.column(new[c]) for c in spread.by]
+    add_hint(moved, exp.Anonymous(this="REPARTITION", expressions=[*parts, *columns]))
+    there = reading(lowering.add_cte(moved, "moved"), new.values(), block.weighted)
+    return render(replace(there, columns={c: there.columns[name] for c, name in new.items()}))
 
 
 def _in_order(lowering: Lowering, relation: Relation, columns: tuple[str, ...]) -> Relation:
@@ -354,10 +357,6 @@ def _in_order(lowering: Lowering, relation: Relation, columns: tuple[str, ...]) 
         return relation
     block = lowering.opened(relation)
     return replace(block, columns={c: block.columns[c] for c in columns})
-
-
-def _is_weighted(relation: Relation) -> bool:
-    return relation.weighted if isinstance(relation, Closed) else relation.weight is not None
 
 
 LOWERINGS: dict[type[Op], Writer] = {
