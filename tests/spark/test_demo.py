@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_commands(spark: SparkSession, folder: Path):
     assert "✓ state" in second.output and "run 2 at 19:00" in second.output and "besides the steps" in second.output
     assert "  keeps " in second.output and " for 24:00" in second.output
     standing = tempura_("status", job).output
-    assert "next is 24:00" in standing and "states: 1, " in standing and "results: none yet" in standing
+    assert "next is 24:00" in standing and "results: none yet" in standing and re.search(r"states: [1-9]", standing)
 
     generate.arrive("24:00", folder / "data")
     rest = tempura_("run", job, "--until", "24:00", "--json")
