@@ -38,7 +38,9 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, 
 _INEXACT = ("float", "double")
 
 
-class _Known(NamedTuple):
+class _Sides(NamedTuple):
+    """Predicates for the two sides of a join."""
+
     left: Predicates
     right: Predicates
 
@@ -46,13 +48,13 @@ class _Known(NamedTuple):
 def implied_filters(root: Op, interned: Interned, trace: list[str], carried: set[Expr]) -> Op:
     """The query with the filters that the equalities of its joins imply, each once: `carried` has those that were carried before."""
     known: dict[int, Predicates] = {}
-    new: dict[int, _Known] = {}
+    new: dict[int, _Sides] = {}
     for op in reversed(parents_first(root)):
         inputs = [known[id(i)] for i in op.inputs]
         known[id(op)] = _known(op, inputs)
         if isinstance(op, (InnerJoin, SemiJoin, LeftOuterJoin, AntiJoin)):
             found = _carried(op, *inputs)
-            found = _Known(found.left - carried, found.right - carried)
+            found = _Sides(found.left - carried, found.right - carried)
             if found.left or found.right:
                 new[id(op)] = found
                 carried.update(*found)
@@ -102,7 +104,7 @@ def _portable(predicate: Expr) -> bool:
     return isinstance(tree.this, exp.Column) and not others and tree.find(exp.Query) is None
 
 
-def _carried(op: InnerJoin | SemiJoin | LeftOuterJoin | AntiJoin, left: Predicates, right: Predicates) -> _Known:
+def _carried(op: InnerJoin | SemiJoin | LeftOuterJoin | AntiJoin, left: Predicates, right: Predicates) -> _Sides:
     """What the equalities of a join imply of its sides and is not known yet."""
     types = {c.name: c.type for side in op.inputs for c in side.schema}
     mine = frozenset(names(op.inputs[0].schema))
@@ -121,4 +123,4 @@ def _carried(op: InnerJoin | SemiJoin | LeftOuterJoin | AntiJoin, left: Predicat
         to_right.update(p.substitute({one: col(other)}) for p in left if one in p.columns)
         if isinstance(op, (InnerJoin, SemiJoin)):
             to_left.update(p.substitute({other: col(one)}) for p in right if other in p.columns)
-    return _Known(frozenset(to_left) - left, frozenset(to_right) - right)
+    return _Sides(frozenset(to_left) - left, frozenset(to_right) - right)
