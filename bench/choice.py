@@ -1,8 +1,10 @@
 """Was the choice right? Real CPU of the plan that was chosen, of every single method's plan, and of recomputing, beside their estimates.
 
-At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5. A dozen queries of all kinds under patterns of arrival, refreshed at two points; what counts is the last run, which is what the plan was to make cheap. A single method
+A dozen queries of all kinds under patterns of arrival, refreshed at two points; what counts is the last run, which is what the plan was to make cheap. A single method
 recomputes only where it cannot do otherwise. Plans that are the same are measured once. A choice is good if it is the best of them, or within a tenth of
 the best; estimates are good if they rank the plans as measurements do (Spearman).
+
+At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5.
 """
 
 from __future__ import annotations

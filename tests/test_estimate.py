@@ -475,6 +475,7 @@ def test_what_is_declared_is_completed_by_what_was_found():
     declared = ColumnStatistics(distinct=5, width=3.0)
     found = ColumnStatistics(9, 0.25, 1, 7, 8.0, True)
     assert declared.completed(found) == ColumnStatistics(5, 0.25, 1, 7, 3.0, True)
+    assert replace(declared, least=0).completed(found).least == 0
 
 
 def test_a_null_that_is_written_down_is_null():

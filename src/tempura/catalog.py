@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 from tempura.errors import JobError, SqlError
 from tempura.schema import NO_KEYS, Column, Keys, Schema, names
@@ -24,7 +24,13 @@ class ColumnStatistics:
 
     def completed(self, found: ColumnStatistics) -> ColumnStatistics:
         """The same, with what was found where nothing was declared."""
-        return ColumnStatistics(*(mine or theirs for mine, theirs in zip(astuple(self), astuple(found), strict=True)))
+        known = (theirs if mine is None else mine for mine, theirs in zip(astuple(self), astuple(found), strict=True))
+        # NULLs and rising are not declared by leaving them out.
+        return replace(
+            ColumnStatistics(*known),
+            null_share=self.null_share or found.null_share,
+            rises=self.rises or found.rises,
+        )
 
 
 @dataclass(frozen=True)
