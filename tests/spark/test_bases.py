@@ -206,6 +206,21 @@ def test_only_what_is_added_to_states_is_moved(
     assert rows(moved) == rows(all_moved) != []
 
 
+def test_rows_with_weights_are_moved_with_them(spark: SparkSession, parts: Parts):
+    """A state of which rows are taken back, and new rows: the sum is the same wherever they lie."""
+    tree = CONSUMERS["aggregate"](summed(parts, "base", "less"))
+    (place,) = (n for n, op in enumerate(tree.walk()) if isinstance(op, Filter))
+    plain = Step("s", "state", "s", tree, False, tree)
+    told = gather(replace(plain, spreads=(Spread(place, ("k",)),)), parts.entries)
+    fresh = spark.sql("SELECT id % 70 AS k, id AS v FROM range(200)")
+    found = [
+        rows(frame(spark, s, {n: fresh if n == "fresh" else parts.read(e[n]) for n in s.reads}))
+        for s, e in ((told.step, {**parts.entries, **told.entries}), (plain, parts.entries))
+    ]
+    assert "k__moved" in told.step.sql and WEIGHT in told.step.sql
+    assert found[0] == found[1] != []
+
+
 def test_states_are_merged_where_the_larger_one_lies(spark: SparkSession, states: States, tmp_path: Path):
     text = "SELECT id % 100 AS k, count(*) AS __n, count(id) AS __c_n FROM range(1000) GROUP BY 1"
     written = states.write(spark.sql(text), str(tmp_path / "kept"), partition=["k"], buckets=BUCKETS)
