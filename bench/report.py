@@ -3,12 +3,13 @@
     python -m bench report                         # into .cache/bench/report.html
     python -m bench report --out DIR
 
-The page needs nothing else: figures are drawn into it.
+The page needs nothing else: figures are drawn into it. Why an expectation was not met was found by people, who wrote it into `findings.md`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -102,6 +103,7 @@ def section(document: dict[str, Any]) -> str:
         f'<section><h2 id="{document["name"]}">{document["name"]}</h2><p class=what>{escape(document["title"])}</p>'
         + "".join(f"<p class=how>{line}</p>" for line in how)
         + expectations(document["expectations"])
+        + findings(document["name"])
         + drawn(document)
         + table(document.get("table"))
         + "</section>"
@@ -115,6 +117,20 @@ def expectations(expected: list[dict[str, Any]]) -> str:
         for e in expected
     )
     return f"<ul class=expected>{items}</ul>" if items else ""
+
+
+FINDINGS = Path(__file__).with_name("findings.md")
+
+
+def findings(name: str) -> str:
+    """What was found when it was asked why: the paragraphs under the experiment's name."""
+    parts = re.split(r"^## (.+)$", FINDINGS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = dict(zip(parts[1::2], parts[2::2], strict=True)).get(name, "").strip()
+    return "".join(f"<p class=what>{_code(p)}</p>" for p in text.split("\n\n") if p)
+
+
+def _code(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def drawn(document: dict[str, Any]) -> str:

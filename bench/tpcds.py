@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from pyarrow.parquet import ParquetFile
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
 from tempura.schema import WEIGHT, Column
-from tempura.sources.summary import SAMPLE, sampled
+from tempura.sources.summary import SAMPLE, Sampled, sampled
 from tempura.timeline import Timeline
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "tpcds"
@@ -185,11 +185,11 @@ def statistics(sf: float) -> Mapping[str, Any]:
 
 
 @cache
-def rising(sf: float) -> frozenset[str]:
-    """The columns of dimensions that rise together, as a sample shows."""
-    files = (ParquetFile(generate(sf) / f"{table}.parquet") for table in KEYS if table not in FACTS)
+def shown(sf: float) -> Mapping[str, Sampled]:
+    """What a sample shows of the columns of all tables."""
+    files = (ParquetFile(generate(sf) / f"{table}.parquet") for table in KEYS)
     found = (sampled(ArrowTable.from_batches([next(file.iter_batches(SAMPLE))])) for file in files)
-    return frozenset(column for columns in found for column, shown in columns.items() if shown.rises)
+    return {column: each for columns in found for column, each in columns.items()}
 
 
 def catalog(sf: float, pattern: str, timeline: Timeline, virtual: bool = False) -> Catalog:
@@ -197,16 +197,17 @@ def catalog(sf: float, pattern: str, timeline: Timeline, virtual: bool = False) 
     measured = statistics(sf)
     points = [p.name for p in timeline.points]
     sizes = {t: float(ROWS_AT_1000[t] if virtual else measured[t]["rows"]) for t in KEYS}
-    return Catalog(*(_table(t, measured, rising(sf), PATTERNS[pattern], points, sizes) for t in KEYS))
+    return Catalog(*(_table(t, measured, shown(sf), PATTERNS[pattern], points, sizes, virtual) for t in KEYS))
 
 
 def _table(
     name: str,
     measured: Mapping[str, Any],
-    rising: Set[str],
+    shown: Mapping[str, Sampled],
     pattern: Pattern,
     points: Sequence[str],
     sizes: Mapping[str, float],
+    virtual: bool,
 ) -> Table:
     rows = sizes[name]
     shares = pattern.shares(len(points)) if name in FACTS else [1.0]
@@ -219,7 +220,9 @@ def _table(
         growth = sizes[follows] / max(1, measured[follows]["rows"]) if follows else 1.0
         most = min(rows, sizes[follows] if follows else rows)
         distinct = rows if KEYS[name] == (column,) else min(s["distinct"] * growth, most)
-        known[column] = ColumnStatistics(distinct, s["nulls"], s["min"], s["max"], s["width"], column in rising)
+        seen = shown[column]
+        run = seen.run if virtual and seen.run > 1 else None  # Files that are there tell how their rows lie.
+        known[column] = ColumnStatistics(distinct, s["nulls"], s["min"], s["max"], s["width"], seen.rises, run)
     return Table(
         name,
         tuple(Column(c, s["type"], c not in KEYS[name]) for c, s in columns.items()),

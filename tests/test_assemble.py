@@ -8,16 +8,22 @@ import pytest
 from tempura import IncrementalPlan, Job, plan
 from tempura.algebra import InnerJoin, Op, Plus, Project, Read, SortKey, TopK
 from tempura.algebra.joins import JOINS
-from tempura.assemble import presented, unsorted
-from tempura.catalog import Catalog, Table
+from tempura.assemble import presented, sorting_first, unsorted
+from tempura.catalog import Catalog, ColumnStatistics, Table
+from tempura.estimate import table_stats
 from tempura.expr import parse
 from tempura.rules.views import kept
 from tempura.schema import NO_KEYS, Column
 from tempura.sql.bind import bind
+from tempura.timeline import Timeline
 from tests.profiles import STEADY
 
 SALES = {"columns": {"o": "bigint", "c": "bigint", "p": "bigint"}, "key": ["o"]}
 CATALOG = Catalog(Table("sales", (Column("o", "bigint"), Column("c", "bigint"), Column("p", "bigint"))))
+
+
+DAYS = {"item": ColumnStatistics(10_000), "day": ColumnStatistics(300)}
+CATALOG_OF_DAYS = Catalog(Table("days", (Column("day", "int"), Column("item", "int")), (), {"t1": 1e6}, {}, DAYS))
 
 
 def planned(query: str, **more: object) -> IncrementalPlan:
@@ -48,6 +54,24 @@ def test_what_is_added_to_a_distributed_state_is_brought_to_where_it_lies():
     assert isinstance(total, Plus) and any(isinstance(i, Read) and i.name == state.name for i in total.inputs)
     assert f"/*+ REPARTITION({', '.join(f'{c}__moved' for c in spread.by)}) */" in step.sql
     assert "REPARTITION" not in step.to_sql("duckdb")
+
+
+def test_a_join_sorts_by_the_key_of_most_values_first():
+    (sales,) = (table_stats(t, Timeline.refresh(), 0) for t in CATALOG_OF_DAYS.values())
+    on = parse("day = d2 AND item = i2")
+    assert str(sorting_first(on, sales)) == str(parse("item = i2 AND day = d2"))
+    assert sorting_first(parse("day = d2"), sales) == parse("day = d2")
+    residual = sorting_first(parse("a2 < b2 AND day = d2 AND item = i2"), sales)
+    assert str(residual) == str(parse("item = i2 AND day = d2 AND a2 < b2"))
+
+
+def test_a_state_is_sorted_only_for_joins_that_read_it_as_it_is():
+    counted = planned("SELECT c, count(DISTINCT p) AS p FROM sales GROUP BY c", policy="incremental")
+    states = [s for run in counted.runs for s in run.steps if s.partition]
+    assert states and not any(s.ordered for s in states), "grouping needs no order"
+    joined = planned("SELECT a.o, b.p FROM sales AS a JOIN sales AS b ON a.c = b.p AND a.p = b.o", policy="incremental")
+    states = [s for run in joined.runs for s in run.steps if s.partition]
+    assert any(s.ordered for s in states)
 
 
 HIDDEN = "SELECT o FROM sales ORDER BY p DESC, c"

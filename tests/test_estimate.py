@@ -471,10 +471,57 @@ def test_days_from_some_year_on_are_those_of_sales_since():
         assert size(InnerJoin(0, 1, parse("s_day = d_id")), s, since).rows == pytest.approx(share * s.rows, rel=0.02)
 
 
+def tickets(run: float) -> tuple[Stats, Stats, Stats]:
+    """Lines of sales, and the customers and days they are of; the lines of a ticket came together and have one customer and one day."""
+    columns = (Column("s_cust", "int"), Column("s_day", "int"), Column("s_item", "int"))
+    known = {
+        "s_cust": ColumnStatistics(100_000, run=run),
+        "s_day": ColumnStatistics(1_800, run=20 * run),
+        "s_item": ColumnStatistics(10_000),
+    }
+    people = Table("people", (Column("c_id", "int"), Column("c_name", "string")), ("c_id",), {"t1": 100_000}, {}, {"c_name": ColumnStatistics(80_000)})  # fmt: skip
+    days = Table("days", (Column("d_id", "int"), Column("d_date", "date"), Column("d_year", "int")), ("d_id",), {"t1": 1_800}, {}, {"d_date": ColumnStatistics(1_800), "d_year": ColumnStatistics(5)})  # fmt: skip
+    return tuple(views(t)[0] for t in (Table("sales", columns, (), {"t1": 1_000_000}, {}, known), people, days))  # type: ignore[return-value]
+
+
+def test_rows_that_came_together_have_one_combination():
+    by = ("c_name", "d_date")
+    for run in (1.0, 10.0):
+        sales, people, days = tickets(run)
+        some = size(InnerJoin(0, 1, parse("s_cust = c_id")), sales, people)
+        assert some.run(["s_cust"]) == pytest.approx(run) == pytest.approx(some.run(["c_name"]))
+        found = size(InnerJoin(0, 1, parse("s_day = d_id")), some, days)
+        assert found.groups(by) == pytest.approx(found.rows / run, rel=0.01)
+        assert found.groups(("c_name", "d_date", "s_item")) == pytest.approx(found.rows, rel=0.01)
+        assert size(Aggregate(0, by, ()), found).run(by) == 1.0, "a group has one row"
+
+
+def test_filters_thin_runs_unless_they_keep_them_whole():
+    sales, _, days = tickets(10.0)
+    by = ("s_cust", "s_day")
+    items, people, one_day = (size(Filter(0, parse(p)), sales) for p in ("s_item < 0", "s_cust < 0", "s_day = 7"))
+    assert items.run(by) == pytest.approx(10 * (share := items.rows / sales.rows) / (1 - (1 - share) ** 10))
+    assert people.run(by) == 10.0, "a ticket has one customer"
+    assert one_day.run(["s_cust"]) == 10.0
+    year = size(Filter(0, parse("d_year = 2001")), days)
+    for join in (InnerJoin, SemiJoin):
+        assert size(join(0, 1, parse("s_day = d_id")), sales, year).run(by) == 10.0
+    assert sales.thinned(sales.rows / 1e6).run(by) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_runs_pass_through_unions_and_projections():
+    sales, *_ = tickets(10.0)
+    named = size(Project(0, (Output(Column("who", "int"), col("s_cust")), Output(Column("twice", "int"), parse("2 * s_cust")))), sales)  # fmt: skip
+    assert named.run(["who"]) == named.run(["twice"]) == 10.0
+    both = size(Plus((0, 0)), sales, sales.thinned(0.0))
+    assert both.run(["s_cust"]) == pytest.approx(10.0)
+    assert size(Plus((0, 0)), sales, tickets(1.0)[0]).run(["s_cust"]) == pytest.approx(2 / (1 / 10 + 1))
+
+
 def test_what_is_declared_is_completed_by_what_was_found():
     declared = ColumnStatistics(distinct=5, width=3.0)
-    found = ColumnStatistics(9, 0.25, 1, 7, 8.0, True)
-    assert declared.completed(found) == ColumnStatistics(5, 0.25, 1, 7, 3.0, True)
+    found = ColumnStatistics(9, 0.25, 1, 7, 8.0, True, 4.0)
+    assert declared.completed(found) == ColumnStatistics(5, 0.25, 1, 7, 3.0, True, 4.0)
     assert replace(declared, least=0).completed(found).least == 0
 
 

@@ -523,3 +523,25 @@ def test_a_sample_shows_which_columns_rise_together() -> None:
     assert not any(shown.rises for shown in sampled(table.select(["day", "weekday"])).values())
     summary = Summary(sampled=sampled(table))
     assert Summary.of_json(summary.to_json()).statistics(1000)["month"].rises
+
+
+def test_a_sample_shows_runs_of_rows_that_agree() -> None:
+    random = Random(5)
+    people = [random.randrange(1000) for _ in range(100)]
+    table = pa.table(
+        {
+            "ticket": [n // 10 for n in range(1000)],
+            "who": [None if n % 9 == 0 else people[n // 10] for n in range(1000)],
+            "item": [random.randrange(1000) for _ in range(1000)],
+            "coin": [random.randrange(2) for _ in range(1000)],
+            "one": [1] * 1000,
+        }
+    )
+    two_places = pa.concat_tables([table.slice(0, 495), table.slice(495)])
+    runs = {name: shown.run for name, shown in sampled(two_places).items()}
+    assert runs["ticket"] == pytest.approx(1000 / 101)
+    assert 8 < runs["who"] < 10, "NULLs do not end a run"
+    assert (runs["item"], runs["coin"]) == (1, 1), "a coin shows the same side twice by chance"
+    assert runs["one"] == 500
+    assert Summary.of_json(Summary(sampled=sampled(table)).to_json()).statistics(1000)["ticket"].run == 10
+    assert sampled(table.slice(0, 0)) == {}

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tempura.algebra import MergeState, Op, Plus, Project, Read, SortKey, TopK
+from sqlglot import exp
+
+from tempura.algebra import Filter, MergeState, Op, Plus, Project, Read, SortKey, TopK
+from tempura.algebra.joins import JOINS
 from tempura.algebra.weights import is_weighted
 from tempura.choose.derivation import Computed, Loaded, Written, loads
 from tempura.choose.graph import Graph
 from tempura.choose.search import EXISTING
 from tempura.definitions import Definitions
+from tempura.estimate import Stats
+from tempura.expr import Expr, conjuncts
 from tempura.implement import Choice, Implementation
 from tempura.memo.show import Names, view_name
 from tempura.plans import PlanLine, Run, Side, Spread, State, Step
@@ -66,11 +71,15 @@ class Assembler:
         """Names that no step may be given."""
         self.used: dict[tuple[int, str], None] = {}
         """Which TVRs are computed by a rule of which method."""
+        self.joined: set[tuple[int, int]] = set()
+        """What is loaded to be joined as it lies, by node and the point at which it was written."""
 
     def _keys(self, node: int, kept: Kept) -> Keys:
         return NO_KEYS if kept.weighted else self.definitions.of(self.implementation.nodes[node][0]).keys
 
     def runs(self, derivations: Sequence[Written]) -> tuple[Run, ...]:
+        for written in derivations:
+            self._note_joined(written.tree)
         steps: dict[int, list[Step]] = {i: [] for i in range(len(self.points))}
         for written in derivations:
             steps[written.point].append(self._step(written))
@@ -145,6 +154,7 @@ class Assembler:
             weighted=weighted,
             definition=self.definitions.of(group),
             partition=place or (),
+            ordered=(written.node, written.point) in self.joined,
             order=query.order if query and _shown(query.order, tree) else (),
             rows=stats.rows,
             bytes=stats.bytes,
@@ -223,12 +233,26 @@ class Assembler:
         made = chosen.op if chosen.kind == "scan" else chosen.op.over(inputs)
         if chosen.broadcast:
             copied[id(made)] = chosen.broadcast
+        elif isinstance(made, JOINS):
+            left = self.implementation.stats(self.implementation.nodes[tree.inputs[0].node][0])
+            made = replace(made, on=sorting_first(made.on, left))
         if isinstance(made, (Plus, MergeState)) and any(map(self._lies, tree.inputs)):
             for below, op in zip(tree.inputs, inputs, strict=True):
                 place = self.implementation.nodes[below.node][1]
                 if place is not None and op.inputs and not self._lies(below):
                     spread[id(op)] = place
         return made
+
+    def _note_joined(self, tree: Computed | Loaded, whole: bool = False) -> None:
+        """Note what is loaded below a join that sorts its sides; filters and projections leave rows as they lie."""
+        if isinstance(tree, Loaded):
+            if whole:
+                self.joined.add((tree.node, tree.written))
+            return
+        chosen: Choice = self.graph.alternatives[tree.node][tree.alternative].tag
+        joins = isinstance(chosen.op, JOINS) and not chosen.broadcast
+        for below in tree.inputs:
+            self._note_joined(below, joins or (whole and isinstance(chosen.op, Filter | Project)))
 
     def _lies(self, tree: Computed | Loaded) -> bool:
         """Whether rows lie as a distributed state's do: they are one's, or are added to one's."""
@@ -238,6 +262,16 @@ class Assembler:
             return True
         chosen: Choice = self.graph.alternatives[tree.node][tree.alternative].tag
         return isinstance(chosen.op, Plus) and any(map(self._lies, tree.inputs))
+
+
+def sorting_first(on: Expr, left: Stats) -> Expr:
+    """A join's condition with the keys of most values first: Spark sorts both sides by them in this order, and compares the next where one is equal."""
+
+    def values(part: Expr) -> float:
+        return max((left.distinct(c) for c in part.columns if c in left.columns), default=0.0)
+
+    parts = sorted(conjuncts(on), key=values, reverse=True)
+    return Expr(exp.and_(*(part.tree for part in parts))) if len(parts) > 1 else on
 
 
 def presented(tree: Op, query: Query) -> Op:

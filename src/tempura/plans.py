@@ -55,6 +55,8 @@ class Step:
     """Joins, by their place in `tree.walk()`, and the side of each that every core gets a copy of."""
     spreads: tuple[Spread, ...] = ()
     """Summands that are to lie as the states do that they are added to."""
+    ordered: bool = False
+    """Whether the target is sorted by the columns of `partition`, too: for joins that read it as it is."""
 
     @property
     def schema(self) -> Schema:

@@ -55,9 +55,12 @@ def execute(spark: SparkSession, plan: IncrementalPlan, base: Base, batch: Mappi
                     path,
                     partition=step.partition,
                     buckets=BUCKETS,
+                    ordered=step.ordered,
                     order=order,
                 )
-                found = states.read([path], written.columns, partition=step.partition, buckets=BUCKETS)
+                found = states.read(
+                    [path], written.columns, partition=step.partition, buckets=BUCKETS, ordered=step.ordered
+                )
                 names[step.name] = found
                 report.rows += written.rows
                 if step.kind == "result":

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tempura.algebra import SortKey
 from tempura.schema import WEIGHT
@@ -122,6 +123,32 @@ def test_joining_by_another_key_does_exchange(pair: Pair):
     assert (
         exchanges(pair.read("base").join(pair.read("other").withColumnRenamed("v", "w"), "k").groupBy("v").count()) == 1
     )
+
+
+def test_a_state_that_is_not_sorted_is_grouped_all_the_same_and_sorted_to_be_joined(spark: SparkSession, states: States, tmp_path: Path, no_broadcast: None):  # fmt: skip
+    read: dict[bool, DataFrame] = {}
+    for ordered in (False, True):
+        path = str(tmp_path / str(ordered))
+        written = states.write(spark.sql(KEYED.format(1000)), path, partition=["k"], buckets=BUCKETS, ordered=ordered)
+        assert len(files(Path(path))) == BUCKETS
+        read[ordered] = states.read([path], written.columns, partition=["k"], buckets=BUCKETS, ordered=ordered)
+    mixed, plain = read[False].join(read[True], "k"), read[True].join(read[True].withColumnRenamed("v", "w"), "k")
+    assert (exchanges(mixed), sorts(mixed), sorts(plain)) == (0, 1, 0)
+    assert rows(mixed.groupBy("k").count()) == rows(plain.groupBy("k").count())
+    assert exchanges(read[False].groupBy("k").sum("v")) == 0
+    assert rows(read[False]) == rows(read[True])
+
+
+def test_states_of_two_keys_are_joined_without_exchange_or_sort_in_any_order_of_keys(spark: SparkSession, states: States, tmp_path: Path, no_broadcast: None):  # fmt: skip
+    path = str(tmp_path / "both")
+    pairs = spark.sql("SELECT id % 7 AS a, id AS b, id * 2 AS v FROM range(100)")
+    written = states.write(pairs, path, partition=["a", "b"], buckets=BUCKETS)
+    one, other = (
+        states.read([path], written.columns, partition=["a", "b"], buckets=BUCKETS).alias(n) for n in ("x", "y")
+    )
+    for on in ("x.a = y.a AND x.b = y.b", "x.b = y.b AND x.a = y.a"):
+        joined = one.join(other, F.expr(on))
+        assert (exchanges(joined), sorts(joined), joined.count()) == (0, 0, 100), on
 
 
 TYPES = """

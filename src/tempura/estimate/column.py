@@ -38,6 +38,8 @@ class ColumnStats(NamedTuple):
     """Of an invented column: the share of its table's rows that filters on its other columns let through, at any time."""
     rises: bool = False
     """Whether it rises with the other columns of its table of which this holds."""
+    run: float = 1.0
+    """Of a table's column: how many rows that come together agree on it. Of other relations `Stats.run` tells."""
 
 
 Columns = Mapping[str, ColumnStats]

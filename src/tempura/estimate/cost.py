@@ -242,7 +242,9 @@ def partial_rows(op: Op, inputs: Sequence[Stats], output: Stats, profile: Profil
         return rows
     tasks = max(float(profile.cores), sum(i.bytes for i in inputs) / profile.split_bytes)
     groups = min(output.rows, rows)
-    return min(rows, tasks * sample_distinct(groups, rows, rows / tasks))
+    by = op.columns if isinstance(op, Affected) else op.by if isinstance(op, (Aggregate, AggregateState)) else ()
+    # Rows that come together are read by one task.
+    return min(sum(i.rows / i.run(by) for i in inputs), tasks * sample_distinct(groups, rows, rows / tasks))
 
 
 # The work of each operator.

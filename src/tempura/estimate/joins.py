@@ -15,6 +15,7 @@ from sqlglot import exp
 from tempura.algebra import AntiJoin, FullOuterJoin, InnerJoin, LeftOuterJoin, SemiJoin
 from tempura.estimate.column import ROW, Columns, combined_domain, computed_column, filtered_domain, sample_distinct
 from tempura.estimate.relation import MOST_ROWS, NOT_PADDED, Stats
+from tempura.estimate.runs import Runs, filtered, joined
 from tempura.estimate.selectivity import Padded, selectivity
 from tempura.expr import Expr, conjuncts
 from tempura.schema import Schema
@@ -293,7 +294,22 @@ def _joined(
         unique = left.unique
     elif left.unique is not None and right.unique is not None:
         unique = left.unique + right.unique
-    return Stats(rows, net, left.width + right.width, found.columns, distinct, padded, unique)
+    return Stats(rows, net, left.width + right.width, found.columns, distinct, padded, unique, runs=_runs(found, rows))
+
+
+def _runs(found: Match, rows: float) -> Runs:
+    """The runs of the side whose rows find at most one partner each, or of the larger one; the other side follows, or has none."""
+    left, right = found.left, found.right
+    if _is_unique(left) != _is_unique(right):
+        one, other = (left, right) if _is_unique(right) else (right, left)
+    else:
+        one, other = (left, right) if left.stats.rows >= right.stats.rows else (right, left)
+    runs = joined(one.stats, _columns(one.keys), other.stats, rows)
+    return runs if _is_unique(other) else lambda name: runs(name) if name in one.stats.columns else 1.0
+
+
+def _columns(keys: Sequence[Expr]) -> list[str]:
+    return sorted({column for key in keys for column in key.columns})
 
 
 def _signed(rows: float, left: Stats, right: Stats) -> float:
@@ -348,7 +364,17 @@ def semi_join(op: SemiJoin, inputs: Sequence[Stats], schemas: Sequence[Schema]) 
         here = sample_distinct(left.distinct(name), left.rows, rows)
         return min(here, right.distinct(equal[name])) if name in equal else here
 
-    return Stats(rows, left.net * share, left.width, left.columns, distinct, left.padded, left.unique, left.folded)
+    return Stats(
+        rows,
+        left.net * share,
+        left.width,
+        left.columns,
+        distinct,
+        left.padded,
+        left.unique,
+        left.folded,
+        runs=filtered(left, share, _columns(found.left.keys)),
+    )
 
 
 def anti_join(op: AntiJoin, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:

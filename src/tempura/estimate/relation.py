@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tempura.estimate.column import Columns, combinations, combined_domain, sample_distinct
+from tempura.estimate.runs import Runs, filtered, none
 from tempura.estimate.selectivity import Padded, null_share
 
 MOST_ROWS = 1e30
@@ -41,7 +42,20 @@ class Sets(NamedTuple):
 class Stats:
     """What is estimated of a relation. Distinct values are worked out when first asked for: most never are."""
 
-    __slots__ = ("_distinct", "_source", "columns", "folded", "net", "padded", "rows", "sets", "unique", "width")
+    __slots__ = (
+        "_distinct",
+        "_run",
+        "_runs",
+        "_source",
+        "columns",
+        "folded",
+        "net",
+        "padded",
+        "rows",
+        "sets",
+        "unique",
+        "width",
+    )
 
     def __init__(
         self,
@@ -54,6 +68,7 @@ class Stats:
         unique: tuple[str, ...] | None = None,
         folded: float = 1.0,
         sets: Sets | None = None,
+        runs: Runs = none,
     ):
         self.rows = rows
         """The tuples it lists, whatever their weights."""
@@ -70,6 +85,8 @@ class Stats:
         """How many rows of its input one row of an aggregate stands for."""
         self.sets = sets
         self._source = source
+        self._runs = runs
+        self._run: dict[str, float] = {}
         self._distinct: dict[str, float] = {}
 
     @property
@@ -91,6 +108,17 @@ class Stats:
     def nulls(self, name: str) -> float:
         """The share of rows in which a column is NULL."""
         return null_share(name, self.columns, self.padded)
+
+    def run(self, by: Sequence[str]) -> float:
+        """How many rows that came together agree on some columns, on average; constants say nothing."""
+        known = (c for c in by if c in self.columns and self.columns[c].domain > 1)
+        return min(map(self._run_of, known), default=1.0)
+
+    def _run_of(self, name: str) -> float:
+        found = self._run.get(name)
+        if found is None:
+            found = self._run[name] = max(1.0, self._runs(name))
+        return found
 
     def groups(self, by: Sequence[str]) -> float:
         """The distinct combinations of some columns, NULLs counting as values."""
@@ -116,7 +144,8 @@ class Stats:
         most = combinations(self.columns, known, lambda c: self.distinct(c) + (self.nulls(c) > 0))
         tables = {self.columns[c].row for c in known if self.columns[c].domain > 1}
         # Columns of several tables meet at random: not all combinations that are possible need occur.
-        return min(rows, most) if len(tables) <= 1 else expected_distinct(most, rows)
+        met = min(rows, most) if len(tables) <= 1 else expected_distinct(most, rows)
+        return min(met, max(rows / self.run(known), *map(self.distinct, known)))
 
     def possible(self, by: Sequence[str]) -> float:
         """The combinations of some columns that there may be at any time, NULLs aside."""
@@ -130,7 +159,19 @@ class Stats:
         if net is None:
             net = rows * self.net / self.rows if self.rows > 0 else 0.0
         unique = self.unique if rows <= self.rows else None
-        return Stats(rows, net, self.width, self.columns, thin(self, rows), self.padded, unique, self.folded, self.sets)
+        thin_runs = filtered(self, rows / self.rows if self.rows > 0 else 1.0, ())
+        return Stats(
+            rows,
+            net,
+            self.width,
+            self.columns,
+            thin(self, rows),
+            self.padded,
+            unique,
+            self.folded,
+            self.sets,
+            thin_runs,
+        )
 
     def __repr__(self) -> str:
         return f"Stats(rows={self.rows:.3g}, net={self.net:.3g}, width={self.width:.3g})"

@@ -38,6 +38,7 @@ from tempura.algebra import (
 )
 from tempura.algebra.incremental import state_columns
 from tempura.errors import PlanError
+from tempura.estimate import runs
 from tempura.estimate.column import (
     AGGREGATE_DOMAINS,
     COMPUTED_DOMAIN,
@@ -102,13 +103,13 @@ def _filter(op: Filter, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
     if len(tables) == 1 and (row := tables.pop()) in x.columns:
         narrow[row] = x.columns[row]._replace(kept=x.columns[row].kept * share)
     rows = x.rows * share
+    kept = runs.filtered(x, share, tuple(op.predicate.columns))
     if not narrow:
-        return Stats(rows, x.net * share, x.width, x.columns, thin(x, rows), x.padded, x.unique, x.folded, x.sets)
+        return Stats(rows, x.net * share, x.width, x.columns, thin(x, rows), x.padded, x.unique, x.folded, x.sets, kept)
     columns = {**x.columns, **narrow}
     padded = {n: p for n, p in x.padded.items() if n not in narrow} if x.padded else x.padded
-    return Stats(
-        rows, x.net * share, x.width, columns, _with_columns(x, columns, rows), padded, x.unique, x.folded, x.sets
-    )
+    distinct = _with_columns(x, columns, rows)
+    return Stats(rows, x.net * share, x.width, columns, distinct, padded, x.unique, x.folded, x.sets, kept)
 
 
 def _project(op: Project, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
@@ -144,12 +145,16 @@ def _project(op: Project, inputs: Sequence[Stats], schemas: Sequence[Schema]) ->
         reads = [c for c in computed[name].columns if c in given]
         return min(columns[name].domain, x.groups(reads) if reads else 1.0)
 
+    def run(name: str) -> float:
+        old = origins.get(name)
+        return x.run([old] if old is not None else sorted(computed[name].columns) if name in computed else [])
+
     unique, sets = x.unique, x.sets
     if unique is not None or sets is not None:
         kept = {old: new for new, old in origins.items()}
         unique = tuple(kept[c] for c in unique) if unique is not None and all(c in kept for c in unique) else None
         sets = sets.renamed(kept) if sets else None
-    return Stats(x.rows, x.net, width, columns, distinct, padded or NOT_PADDED, unique, x.folded, sets)
+    return Stats(x.rows, x.net, width, columns, distinct, padded or NOT_PADDED, unique, x.folded, sets, run)
 
 
 def _expand(op: Expand, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
@@ -173,6 +178,7 @@ def _expand(op: Expand, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
         padded,
         unique,
         sets=Sets(op.tag, frozenset(op.columns), tuple(map(frozenset, op.sets)), (1 / max(sets, 1.0),) * len(op.sets)),
+        runs=lambda n: x.run([n]),
     )
 
 
@@ -198,6 +204,7 @@ def _window(op: Window, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> S
         x.unique,
         x.folded,
         x.sets,
+        lambda n: x.run([n]),
     )
 
 
@@ -400,7 +407,8 @@ def _listed(inputs: Sequence[Stats], net: float) -> Stats:
             else inputs[0].padded
         )
     width = max(i.width for i in inputs)
-    return Stats(rows, net, width, columns, _united(inputs, columns, rows), padded, sets=_united_sets(inputs))
+    distinct = _united(inputs, columns, rows)
+    return Stats(rows, net, width, columns, distinct, padded, sets=_united_sets(inputs), runs=runs.united(inputs))
 
 
 def _united_sets(inputs: Sequence[Stats]) -> Sets | None:

@@ -48,11 +48,15 @@ def _stats(table: Table, rows: float, net: float, span: tuple[float, float], tab
     columns = {**known, ROW + table.name: row._replace(least=span[0], greatest=span[1])}
     # With retractions the old and the new row of a key may both be listed.
     unique = table.key if table.key and rows == net else None
-    return Stats(rows, net, width, columns, _present(columns, total, rows), unique=unique)
+    return Stats(rows, net, width, columns, _present(columns, total, rows), unique=unique, runs=_runs(columns))
 
 
 def _present(columns: Mapping[str, ColumnStats], total: float, rows: float) -> Callable[[str], float]:
     return lambda name: sample_distinct(columns[name].domain, total, rows) if name in columns else rows
+
+
+def _runs(columns: Mapping[str, ColumnStats]) -> Callable[[str], float]:
+    return lambda name: columns[name].run if name in columns else 1.0
 
 
 _cache: dict[tuple[int, int], tuple[ref[Table], Tables | None, dict[str, ColumnStats], float]] = {}
@@ -108,4 +112,5 @@ def _column(table: Table, column: Column, total: float, referred_rows: float | N
         ROW + table.name,
         guessed,
         rises=declared is not None and declared.rises,
+        run=declared.run or 1.0 if declared else 1.0,
     )

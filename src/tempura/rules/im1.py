@@ -54,12 +54,6 @@ buffer = Link("buffer")
 """The first limit + offset rows, which LIMIT with OFFSET is taken from."""
 
 
-@rule(Q[:] == AntiJoin(L[:], R[:], on), where(by_key))
-def matches_of_anti_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
-    """The keys that decide an anti-join."""
-    define_matches(Q, L, R, on)
-
-
 @rule(Q[:] == LeftOuterJoin(L[:], R[:], on), where(by_key))
 def matches_of_left_outer_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     """The keys that decide which rows of a left outer join are padded."""
@@ -238,7 +232,6 @@ def merged_limit(Q: TvrRef, X: TvrRef, order: tuple[SortKey, ...], limit: int | 
 IM1 = rule_set(
     "IM1",
     (
-        matches_of_anti_join,
         matches_of_left_outer_join,
         delta_anti_join,
         delta_left_outer_join,

@@ -54,6 +54,24 @@ def matches_of_semi_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
     define_matches(Q, L, R, on)
 
 
+@rule(Q[:] == AntiJoin(L[:], R[:], on), where(by_key))
+def matches_of_anti_join(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
+    """The keys that decide an anti-join."""
+    define_matches(Q, L, R, on)
+
+
+@rule(Q[:] == SemiJoin(L[:], R[:], on), matches(Q)[:], where(decides))
+def semi_join_with_matches(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
+    """L ⋉ R = L ⋉ D, of whose keys there may be far fewer than rows of R."""
+    Q[:] = SemiJoin(L[:], matches(Q)[:], join_key_condition(condition(L, R, on)))
+
+
+@rule(Q[:] == AntiJoin(L[:], R[:], on), matches(Q)[:], where(decides))
+def anti_join_with_matches(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
+    """L ▷ R = L ▷ D."""
+    Q[:] = AntiJoin(L[:], matches(Q)[:], join_key_condition(condition(L, R, on)))
+
+
 def flips(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time) -> Project:
     """The rows of L' whose partners appeared (positive) or vanished (negative): L' ⋈ ΔD, without the key columns."""
     return Project(InnerJoin(L[u], matches(Q)[t:u], join_key_condition(condition(L, R, on))), kept(L.schema))
@@ -107,6 +125,9 @@ MONOTONE = rule_set(
     (
         *LINEAR,
         matches_of_semi_join,
+        matches_of_anti_join,
+        semi_join_with_matches,
+        anti_join_with_matches,
         delta_semi_join,
         delta_semi_join_left,
         delta_anti_join_left,

@@ -55,6 +55,8 @@ class Sampled:
     """How often a value was met: as often as there are values, or, in a sample of several places, once in each place that has it."""
     rises: bool = False
     """Whether it rises with other columns: see `ColumnStatistics`."""
+    run: float = 1.0
+    """How many values that lie together are the same, on average."""
 
     def distinct_of(self, total: float) -> float | None:
         """The distinct values to expect among `total` (Haas and Stokes, the estimator they call Duj1)."""
@@ -90,8 +92,8 @@ class Summary:
                 share = known.nulls / self.rows
             distinct = sampled.distinct_of(rows * (1 - share)) if sampled else None
             least, greatest = (known.least, known.greatest) if known else (None, None)
-            width, rises = (sampled.width, sampled.rises) if sampled else (None, False)
-            found[column] = ColumnStatistics(distinct, share, least, greatest, width, rises)
+            width, rises, run = (sampled.width, sampled.rises, sampled.run) if sampled else (None, False, None)
+            found[column] = ColumnStatistics(distinct, share, least, greatest, width, rises, run)
         return dict(sorted(found.items()))
 
     def to_json(self) -> dict[str, Any]:
@@ -117,8 +119,19 @@ def sampled(rows: Any) -> dict[str, Sampled]:
         textual = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         width = pc.mean(pc.binary_length(column)).as_py() if textual else None
         once = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
-        found[name] = Sampled(len(column), len(values), len(counts), once, width, len(met))
+        found[name] = Sampled(
+            len(column), len(values), len(counts), once, width, len(met), run=_run(values, len(counts))
+        )
     return found | {name: replace(found[name], rises=True) for name in _rising(rows, found)}
+
+
+def _run(values: Any, distinct: int) -> float:
+    """How many values that lie together are the same, on average; 1 where so few differ that it may be chance."""
+    places = [place for place in values.chunks if len(place)]
+    changes = sum(len(place) - 1 - (pc.sum(pc.equal(place[1:], place[:-1])).as_py() or 0) for place in places)
+    run = len(values) / max(1, changes + len(places))
+    chance = distinct / max(1, distinct - 1)
+    return run if run > 2 * chance else 1.0
 
 
 def _rising(rows: Any, found: Mapping[str, Sampled]) -> list[str]:

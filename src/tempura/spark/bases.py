@@ -89,4 +89,5 @@ def _alike(held: list[StateEntry]) -> bool:
 
 def _sum(held: list[StateEntry], name: str) -> StateEntry:
     widest = next((e for e in held if e.weighted), held[0])
-    return replace(widest, name=name, folders=tuple(f for e in held for f in e.folders))
+    folders = tuple(f for e in held for f in e.folders)
+    return replace(widest, name=name, folders=folders, ordered=all(e.ordered for e in held))

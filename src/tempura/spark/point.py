@@ -226,6 +226,7 @@ class PointRun:
                 bytes=step.bytes,
                 partition=step.partition,
                 buckets=self.buckets if step.partition else 0,
+                ordered=step.ordered,
                 order=order_left(step) if step.kind == "result" else (),
             )
         fault(f"after {step.name}")
@@ -249,6 +250,7 @@ class PointRun:
                 written_at_point=self.course.point,
                 partition=step.partition,
                 buckets=self.buckets if step.partition else 0,
+                ordered=step.ordered,
                 rows=rows,
                 lineage=dict(self.course.pins[-1]),
             )
@@ -296,7 +298,13 @@ class PointRun:
         entry = gathered.entries.get(name) or self.entries.get(name)
         if entry is not None:
             folders = [self.workspace.storage.uri(f) for f in entry.folders]
-            return self._states.read(folders, schema_of(entry.schema), partition=entry.partition, buckets=entry.buckets)
+            return self._states.read(
+                folders,
+                schema_of(entry.schema),
+                partition=entry.partition,
+                buckets=entry.buckets,
+                ordered=entry.ordered,
+            )
         reading = self._readings[name]
         rows = read(self._spark, reading, name)
         weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in gathered.step.tree.walk())

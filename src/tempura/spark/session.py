@@ -86,8 +86,10 @@ def settings(folder: Path) -> Mapping[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.default.parallelism": str(cores),
-        # With one file per bucket a bucketed state is sorted as well, and need not be sorted again to be joined.
+        # With one file per bucket a bucketed state that is sorted as well need not be sorted again to be joined.
         "spark.sql.legacy.bucketedTableScan.outputOrdering": "true",
+        # Else Spark sorts what is written by the number of the bucket, of which each task has one.
+        "spark.sql.maxConcurrentOutputFileWriters": "4",
         # Vectored reads of local files are not counted in the bytes that tasks have read.
         "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         # What is measured is read from the event log while it is being written.

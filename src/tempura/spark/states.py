@@ -89,16 +89,17 @@ class States:
         bytes: float = 0.0,
         partition: Sequence[str] = (),
         buckets: int = 0,
+        ordered: bool = True,
         order: Sequence[SortKey] = (),
     ) -> Written:
         """Write a frame into a folder, in place of what may be left there of an attempt that failed.
 
-        With `partition` it is bucketed, with `order` sorted; `bytes` is an estimate of its size.
+        With `partition` it is bucketed, and sorted by the same columns if `ordered`; with `order` it is sorted. `bytes` is an estimate of its size.
         """
         _check(path)
         frame = _storable(frame)
         if partition:
-            return self._write_bucketed(frame, path, list(partition), buckets)
+            return self._write_bucketed(frame, path, list(partition), buckets, ordered)
         files = max(1, math.ceil(bytes / FILE_BYTES))
         if not order:
             # Never fewer tasks than cores: what comes before the write may be most of the work.
@@ -112,25 +113,32 @@ class States:
         counted.write.mode("overwrite").parquet(path)
         return Written(_rows(rows), _columns(frame))
 
-    def _write_bucketed(self, frame: DataFrame, path: str, by: list[str], buckets: int) -> Written:
+    def _write_bucketed(self, frame: DataFrame, path: str, by: list[str], buckets: int, ordered: bool) -> Written:
         # Hashed as buckets are, so that each task writes one file. Spark leaves the exchange out if the rows lie so already.
         spread = frame.repartition(buckets, *(F.col(quoted(c)) for c in by))
         counted, rows = _counted(spread)
         table = _fresh_table()
         writer = counted.write.format("parquet").mode("overwrite").option("path", path)
-        writer.bucketBy(buckets, *by).sortBy(*by).saveAsTable(table)
+        bucketed = writer.bucketBy(buckets, *by)
+        (bucketed.sortBy(*by) if ordered else bucketed).saveAsTable(table)
         self._spark.sql(f"DROP TABLE {table}")
         return Written(_rows(rows), _columns(frame))
 
     def read(
-        self, folders: Sequence[str], columns: Schema, *, partition: Sequence[str] = (), buckets: int = 0
+        self,
+        folders: Sequence[str],
+        columns: Schema,
+        *,
+        partition: Sequence[str] = (),
+        buckets: int = 0,
+        ordered: bool = True,
     ) -> DataFrame:
         """The rows of all folders together, with the columns given: those of `Written`.
 
         A folder written without a weight counts each of its rows once where the columns have one.
         """
         if partition:
-            frame = self._read_bucketed(folders, columns, partition, buckets)
+            frame = self._read_bucketed(folders, columns, partition, buckets, ordered)
         else:
             frame = self._spark.read.schema(declared(columns)).parquet(*folders)
         if len(folders) > 1 and any(c.name == WEIGHT for c in columns):
@@ -139,11 +147,11 @@ class States:
         return frame
 
     def _read_bucketed(
-        self, folders: Sequence[str], columns: Schema, partition: Sequence[str], buckets: int
+        self, folders: Sequence[str], columns: Schema, partition: Sequence[str], buckets: int, ordered: bool
     ) -> DataFrame:
         table = _fresh_table()
         by = ", ".join(map(quoted, partition))
-        clustered = f"CLUSTERED BY ({by}) SORTED BY ({by}) INTO {buckets} BUCKETS"
+        clustered = f"CLUSTERED BY ({by}) {f'SORTED BY ({by}) ' if ordered else ''}INTO {buckets} BUCKETS"
         location = f"USING parquet OPTIONS (path {text(folders[0])})"
         with self._lock:
             self._tables.append(table)

@@ -60,6 +60,8 @@ class StateEntry:
     written_at_point: str
     partition: tuple[str, ...] = ()
     buckets: int = 0
+    ordered: bool = True
+    """Whether each bucket is sorted by the columns of `partition`."""
     rows: int | None = None
     bytes: int | None = None
     read_at: tuple[str, ...] = ()
