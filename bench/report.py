@@ -1,15 +1,16 @@
 """One page with all finished experiments: what each shows, how it was measured, its figure, its table, and what was expected of it.
 
     python -m bench report                         # into .cache/bench/report.html
-    python -m bench report --out DIR
+    python -m bench report --out DIR               # of the results in DIR, into DIR/report.html
 
-The page needs nothing else: figures are drawn into it. Why an expectation was not met was found by people, who wrote it into `findings.md`.
+The page needs nothing else: figures are drawn into it, and stand beside it as files, `NAME.svg`. Why an expectation was not met was found by people, who wrote it into `findings.md`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -45,7 +46,11 @@ def run(out: OUT = None) -> None:
     folder = results(out)
     documents, others = finished(folder)
     path = folder / "report.html"
-    path.write_text(page(documents), encoding="utf-8")
+    drawings = {document["name"]: svg(document) for document in documents}
+    path.write_text(page(documents, drawings), encoding="utf-8")
+    for name, drawing in drawings.items():
+        if drawing:
+            (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
     console = wide_console()
     for document in documents:
         console.print(f"{document['name']}: {verdict(document)}", markup=False, highlight=False)
@@ -74,22 +79,23 @@ def verdict(document: dict[str, Any]) -> str:
     return f"{sum(judged)} of {len(judged)} expectations met"
 
 
-def page(documents: list[dict[str, Any]]) -> str:
+def page(documents: list[dict[str, Any]], drawings: Mapping[str, str]) -> str:
     """The whole page."""
     listed = "".join(
         f'<tr><td><a href="#{d["name"]}">{d["name"]}</a></td><td>{escape(d["title"].partition(":")[0].rstrip("."))}</td>'
         f'<td class="right">{d["sf"]:g}</td><td class="right">{verdict(d)}</td></tr>'
         for d in documents
     )
+    sections = "".join(section(d, drawings[d["name"]]) for d in documents)
     head = "<tr><th>experiment</th><th>what it shows</th><th class=right>scale factor</th><th class=right>expectations</th></tr>"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Tempura: experiments</title><style>{STYLE}</style>'
         f"<h1>Tempura: experiments</h1><p class=what>Each was measured by the command that stands with it. What was expected stands beside what came out, met (✓) or not (✗).</p>"
-        f"<div class=wide><table>{head}{listed}</table></div>{''.join(map(section, documents))}</html>"
+        f"<div class=wide><table>{head}{listed}</table></div>{sections}</html>"
     )
 
 
-def section(document: dict[str, Any]) -> str:
+def section(document: dict[str, Any], drawing: str) -> str:
     """One experiment."""
     machine, versions = document["machine"], document["versions"]
     settings = ", ".join(f"{k} {v}" for k, v in document["settings"].items() if k != "sf")
@@ -104,7 +110,7 @@ def section(document: dict[str, Any]) -> str:
         + "".join(f"<p class=how>{line}</p>" for line in how)
         + expectations(document["expectations"])
         + findings(document["name"])
-        + drawn(document)
+        + (f"<figure>{drawing[drawing.index('<svg') :]}</figure>" if drawing else "")
         + table(document.get("table"))
         + "</section>"
     )
@@ -133,8 +139,8 @@ def _code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def drawn(document: dict[str, Any]) -> str:
-    """The figure as SVG inside the page; nothing if there is none."""
+def svg(document: dict[str, Any]) -> str:
+    """The figure; empty if there is none."""
     from bench import _plots
 
     figure = _plots.figure_of(document)
@@ -142,7 +148,7 @@ def drawn(document: dict[str, Any]) -> str:
         return ""
     text = StringIO()
     _plots.write_svg(figure, text, document["name"])
-    return f"<figure>{text.getvalue()[text.getvalue().index('<svg') :]}</figure>"
+    return text.getvalue()
 
 
 LONG = 25

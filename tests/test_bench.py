@@ -119,6 +119,14 @@ def test_the_report_has_every_finished_experiment(tmp_path: Path):
     assert page.count("<svg") == len(ON_SPARK) + 1
     assert "✗" in page and "a &lt; b" in page and "What &lt;it&gt; shows." in page
     assert not re.search(r"""(src|href)=["'](?!#)""", page.replace("xlink:href", "href")), "the page needs other files"
+    assert {p.stem for p in tmp_path.glob("*.svg")} == {*ON_SPARK, "planning"}
+
+
+def test_findings_stand_with_their_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(report, "FINDINGS", tmp_path / "findings.md")
+    report.FINDINGS.write_text("# Findings\n\nWhy.\n\n## size\n\nOne < two: `q22`.\n\nTwo.\n\n## methods\n\nThree.\n")
+    assert report.findings("size") == "<p class=what>One &lt; two: <code>q22</code>.</p><p class=what>Two.</p>"
+    assert report.findings("exact") == ""
 
 
 PLANNED = [

@@ -8,7 +8,6 @@ import pytest
 
 import tempura
 from tempura.choose.graph import Graph
-from tempura.choose.greedy import Greedy
 from tempura.implement import Implementation
 from tempura.job import Job
 from tempura.optimizer import cost_model, explore
@@ -47,15 +46,6 @@ def test_all_methods_cost_no_more_than_any_one_and_none_more_than_recomputing(
         alone = cost(job, method)
         assert not dearer(together, alone), f"all {together}, {method} {alone}"
         assert not dearer(alone, full), f"{method} {alone}, full {full}"
-
-
-def test_a_state_is_exchanged_for_its_next_of_kin_where_that_is_cheaper(monkeypatch: pytest.MonkeyPatch):
-    """What an aggregate is the state of may be better kept than the state, and no state added or removed alone leads there."""
-    job = job_of(Cell(14, "delta-big", "warehouse", "all"), 0.01, 3, virtual=True)
-    (exchanging,) = cost(job, None)
-    monkeypatch.setattr(Greedy, "exchanged", lambda self, solution: solution)  # pyright: ignore
-    (not_so,) = cost(job, None)
-    assert exchanging < 0.999 * not_so
 
 
 def graph_of(job: Job, *methods: str) -> Graph:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tempura.choose.derivation import Loaded, kept_bytes, operators, show, work_of
 from tempura.choose.exact import optimum
 from tempura.choose.graph import Alternative, Graph
+from tempura.choose.greedy import Greedy
 from tempura.choose.objectives import LatestFirst, Objective, Weighted
 from tempura.choose.search import without_sharing
 from tempura.choose.share import Choice, choose, cost_of
@@ -157,6 +158,17 @@ def test_states_that_only_pay_together_are_found_as_a_group() -> None:
     assert alone.total == 61 + 45 + 45
     assert together.total == 2 * (30 + 24) + 3 * 5 == optimum(graph, Weighted())
     assert together.counters.accepted == 1
+
+
+def test_a_state_is_exchanged_for_its_next_of_kin_where_that_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an operator makes of a state may be better kept than the state, and no state added or removed alone leads there."""
+    objective = OBJECTIVES[0]
+    graphs = [g for seed in range(100, 220) if derivable(g := random_graph(seed, nodes=14, points=3, results=2))]
+    exchanging = [number(g, choose(g, objective), objective) for g in graphs]
+    monkeypatch.setattr(Greedy, "exchanged", lambda self, solution: solution)  # pyright: ignore
+    not_so = [number(g, choose(g, objective), objective) for g in graphs]
+    assert min(a / b for a, b in zip(exchanging, not_so, strict=True)) < 0.95
+    assert all(a <= b for a, b in zip(exchanging, not_so, strict=True))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=["weighted", "latest-first"])
