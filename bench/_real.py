@@ -7,6 +7,7 @@ the batch query as Spark runs it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -51,10 +52,12 @@ def by_plan(jobs: Mapping[str, Place]) -> dict[str, list[str]]:
     return {names[0]: names for names in found.values()}
 
 
-def methods_measured(bench: Workbench, jobs: Mapping[str, Place], rounds: int, at: Sequence[str]) -> dict[str, Figures]:
+def methods_measured(
+    bench: Workbench, jobs: Mapping[str, Place], rounds: int, at: Sequence[str], race: float = math.inf
+) -> dict[str, Figures]:
     """What each job takes, and recomputing; jobs with the same plan are measured once."""
     same = by_plan(jobs)
-    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at)
+    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at, race=race)
     for point, work in recomputing_work(jobs[ALL]).items():
         if point in found[FULL]["points"]:
             found[FULL]["points"][point]["estimated"] = work

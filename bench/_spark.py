@@ -7,6 +7,7 @@ of a plan is billed for, such as the delta of a delivered result. Sides that are
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import statistics
 import tempfile
@@ -139,19 +140,27 @@ class Workbench:
         return gauge
 
     def turns(
-        self, jobs: Mapping[str, Place], rounds: int, *, warm: int = 1, at: Sequence[str] = ()
+        self,
+        jobs: Mapping[str, Place],
+        rounds: int,
+        *,
+        warm: int = 1,
+        at: Sequence[str] = (),
+        race: float = math.inf,
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
-        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last.
+        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Whose last
+        run takes more than `race` times the least of a round takes part in no further one: more rounds are for telling apart what is close.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
+        running = list(found)
         for n in range(warm + rounds):
             results: dict[str, DataFrame] = {}
             with folder() as place:
                 self.rounds += 1
-                for name in list(found)[:: 1 if self.rounds % 2 else -1]:
+                for name in running[:: 1 if self.rounds % 2 else -1]:
                     job = jobs[name if name in jobs else next(iter(jobs))](place / f"{name}-workspace")
                     if name == FULL:
                         points, results[name] = recomputed(self.gauge, job, place / name, at)
@@ -159,6 +168,9 @@ class Workbench:
                         points, results[name] = course(self.gauge, job)
                     found[name] += [points] if n >= warm else []
                 right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
+            if n >= warm:
+                last = {name: list(found[name][-1].values())[-1]["task_cpu"] for name in running}
+                running = [name for name in running if last[name] <= race * min(last.values())]
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
 
 

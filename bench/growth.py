@@ -1,7 +1,7 @@
 """Does a refresh stay cheap while history grows? The last run with always the same delta, after a history of 1 to 16 units.
 
-A unit is four times the delta. Three linear queries: a star that is aggregated, a join of few rows that pass a filter, and an aggregate over an outer join of sales
-with returns, which come dealt independently, so that late ones find their sale in history. Recomputing is measured beside it.
+A unit is four times the delta. Two linear queries: a star that is aggregated, and a join of few rows that pass a filter. And one that is not, an aggregate over
+an outer join of sales with returns, both growing: a late return has to find its sale in all of history, which no file has an index of. Recomputing is measured beside it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ SELECT i_category, COUNT(*) AS orders, SUM(cs_net_profit - COALESCE(cr_net_loss,
 FROM catalog_sales LEFT JOIN catalog_returns ON cs_order_number = cr_order_number AND cs_item_sk = cr_item_sk JOIN item ON cs_item_sk = i_item_sk
 GROUP BY i_category""",
 }
+LINEAR = ("star", "filter")
 HISTORY = (1, 2, 4, 8, 16)
 MOST = 1.5
 
@@ -109,7 +110,9 @@ def _judge(found: _record.Experiment, name: str) -> None:
         ratio = cells[-1][cpu] / cells[0][cpu]
         batch = cells[-1][cpu.replace("last", "batch")] / cells[0][cpu.replace("last", "batch")]
         told = f"{ratio:.2f}x, where recomputing grows {batch:.1f}x"
-        found.expect(f"{name}, {kind}: at most {MOST}x over {HISTORY[-1]}x history", told, ratio <= MOST)
+        wanted = f"at most {MOST}x" if name in LINEAR else "growth"
+        met = ratio <= MOST if name in LINEAR else None
+        found.expect(f"{name}, {kind}: {wanted} over {HISTORY[-1]}x history", told, met)
     wrong = [f"{cell['history']}x" for cell in cells if not cell["right"]]
     found.expect(f"{name}: every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
 
