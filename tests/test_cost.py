@@ -209,6 +209,22 @@ def test_aggregates_ship_one_row_per_group_and_core():
         assert partial_rows(op, [stats], derive(op, [stats], [])) == 1e6
 
 
+def test_the_copies_for_grouping_sets_are_shipped_set_by_set():
+    stats = sales(1e6)
+    expand = Expand(0, ("o_id", "category"), (("o_id", "category"), ("category",), ()), "tag")
+    copies = derive(expand, [stats], [])
+    by = Aggregate(0, ("o_id", "category", "tag"), SUM)
+    assert partial_rows(by, [copies], derive(by, [copies], [])) == pytest.approx(1e6 + 21 * DEFAULT.cores, rel=1e-3)
+
+
+def test_rows_that_come_together_are_shipped_as_one():
+    known = {"who": ColumnStatistics(1e5, run=8.0), "day": ColumnStatistics(1e4, run=16.0)}
+    table = Table("lines", (Column("who", "int"), Column("day", "int")), (), {"t1": 1e6}, {}, known)
+    lines = table_stats(table, Timeline.refresh(), 0)
+    by = Aggregate(0, ("who", "day"), ())
+    assert partial_rows(by, [lines], derive(by, [lines], [])) == pytest.approx(1e6 / 8)
+
+
 def test_a_vector_adds_up_to_the_work():
     spark = SparkCost()
     inputs = [sales(1e6), returns(1e5)]

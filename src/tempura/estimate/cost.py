@@ -240,11 +240,16 @@ def partial_rows(op: Op, inputs: Sequence[Stats], output: Stats, profile: Profil
     rows = sum(i.rows for i in inputs)
     if isinstance(op, (Aggregate, AggregateState)) and any(c.distinct or c.function in _SINGLE_PHASE for c in op.calls):
         return rows
-    tasks = max(float(profile.cores), sum(i.bytes for i in inputs) / profile.split_bytes)
-    groups = min(output.rows, rows)
     by = op.columns if isinstance(op, Affected) else op.by if isinstance(op, (Aggregate, AggregateState)) else ()
+    sets = inputs[0].sets if by else None
+    parts = [(rows, min(output.rows, rows))]
+    if sets is not None and sets.tag in by:
+        parts = list(zip((rows * share for share in sets.shares), inputs[0].groups_by_set(sets, by), strict=True))
+    # A task makes the copies for all grouping sets of the rows that it reads.
+    tasks = max(float(profile.cores), sum(i.bytes for i in inputs) / len(parts) / profile.split_bytes)
+    met = sum(min(part, tasks * sample_distinct(groups, part, part / tasks)) for part, groups in parts)
     # Rows that come together are read by one task.
-    return min(sum(i.rows / i.run(by) for i in inputs), tasks * sample_distinct(groups, rows, rows / tasks))
+    return min(met, sum(i.rows / i.run(by) for i in inputs))
 
 
 # The work of each operator.
