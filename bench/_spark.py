@@ -151,7 +151,7 @@ class Workbench:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
         For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Whose last
-        run takes more than `race` times the least of a round takes part in no further one: more rounds are for telling apart what is close.
+        run takes more than `race` times the least of a round takes part in no further one, but for the first: more rounds are for telling apart what is close.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
@@ -170,8 +170,13 @@ class Workbench:
                 right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
             if n >= warm:
                 last = {name: list(found[name][-1].values())[-1]["task_cpu"] for name in running}
-                running = [name for name in running if last[name] <= race * min(last.values())]
+                running = close(last, race)
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
+
+
+def close(taken: Mapping[str, float], race: float) -> list[str]:
+    """The first, and those that took at most `race` times the least."""
+    return [name for n, name in enumerate(taken) if not n or taken[name] <= race * min(taken.values())]
 
 
 @contextmanager

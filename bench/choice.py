@@ -28,7 +28,7 @@ DOZEN = "q3,q7,q10,q16,q25,q35,q40,q65,q67,q76,q80,q93"
 """Stars, outer joins, EXISTS, joins of facts, nested and ranked aggregates, unions."""
 CLOSE = 1.1
 RACE = 1.5
-"""A plan that takes more than so many times the best of a round is not measured again."""
+"""A plan that takes more than so many times the best of a round is not measured again, unless it is the chosen one."""
 WANTED = 0.9
 
 

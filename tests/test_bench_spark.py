@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench import _arrivals, _real, calibration
-from bench._spark import ALL, FULL, Gauge, Workbench, folder, median, weighted
+from bench._spark import ALL, FULL, Gauge, Workbench, close, folder, median, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
 from tempura.job.shapes import METHODS
@@ -80,6 +81,11 @@ def test_dealt_parts_make_up_history_and_delta():
     deltas = [job.sources["catalog_returns"].pin(None, job.timeline.points[1].upto) for job in (small, large)]
     rows = [job.sources["catalog_returns"].statistics(v).rows for job, v in zip((small, large), deltas, strict=True)]
     assert rows[0] is not None and rows[1] is not None and rows[0] < rows[1] / 8
+
+
+def test_a_race_goes_on_with_the_first_and_with_who_is_close():
+    assert close({"all": 9.0, "a": 1.0, "b": 1.4, "c": 1.6}, 1.5) == ["all", "a", "b"]
+    assert close({"all": 9.0, "a": 1.0}, math.inf) == ["all", "a"]
 
 
 def test_medians_of_rounds():

@@ -95,7 +95,11 @@ class Standing:
     def state(self, states: States, entry: StateEntry) -> DataFrame:
         uris = [self.workspace.storage.uri(f) for f in entry.folders]
         return states.read(
-            uris, tuple(Column(*c) for c in entry.schema), partition=entry.partition, buckets=entry.buckets
+            uris,
+            tuple(Column(*c) for c in entry.schema),
+            partition=entry.partition,
+            buckets=entry.buckets,
+            ordered=entry.ordered,
         )
 
     def bag(self, folder: str) -> Bag:

@@ -113,7 +113,7 @@ spark = session(**{
 })
 columns = (Column("k", "bigint"), Column("v", "bigint"))
 with States(spark) as states:
-    base, other = (states.read(paths.split(","), columns, partition=["k"], buckets=4) for paths in sys.argv[1:])
+    base, other = (states.read(paths.split(","), columns, partition=["k"], buckets=4, ordered=True) for paths in sys.argv[1:])
     joined = base.join(other, "k")
     joined.explain()
     print("rows:", joined.count())
@@ -128,7 +128,7 @@ def test_without_java_the_carried_one_serves_and_knows_the_buckets(spark: SparkS
     with States(spark) as states:
         for name, rows in (("base", 1000), ("delta", 100), ("other", 500)):
             keyed = spark.sql(f"SELECT IF(id % 10 = 0, NULL, id % 100) AS k, id AS v FROM range({rows})")
-            states.write(keyed, str(tmp_path / name), partition=["k"], buckets=4)
+            states.write(keyed, str(tmp_path / name), partition=["k"], buckets=4, ordered=True)
     here = tmp_path / "here"
     here.mkdir()
     # All programs but Java: the launcher is a shell script.

@@ -64,11 +64,13 @@ class Pair:
             ("delta", KEYED.format(100)),
             ("other", KEYED.format(500)),
         ):
-            self.written[name] = states.write(spark.sql(text), str(folder / name), partition=["k"], buckets=BUCKETS)
+            self.written[name] = states.write(
+                spark.sql(text), str(folder / name), partition=["k"], buckets=BUCKETS, ordered=True
+            )
 
     def read(self, *names: str) -> DataFrame:
         folders = [str(self.folder / n) for n in names]
-        return self.states.read(folders, self.written[names[0]].columns, partition=["k"], buckets=BUCKETS)
+        return self.states.read(folders, self.written[names[0]].columns, partition=["k"], buckets=BUCKETS, ordered=True)
 
 
 @pytest.fixture
@@ -137,14 +139,17 @@ def test_a_state_that_is_not_sorted_is_grouped_all_the_same_and_sorted_to_be_joi
     assert rows(mixed.groupBy("k").count()) == rows(plain.groupBy("k").count())
     assert exchanges(read[False].groupBy("k").sum("v")) == 0
     assert rows(read[False]) == rows(read[True])
+    unsaid = states.read([str(tmp_path / "False")], written.columns, partition=["k"], buckets=BUCKETS)
+    assert sorts(unsaid.join(read[True], "k")) == 1, "nothing is taken to be sorted that was not said to be"
 
 
 def test_states_of_two_keys_are_joined_without_exchange_or_sort_in_any_order_of_keys(spark: SparkSession, states: States, tmp_path: Path, no_broadcast: None):  # fmt: skip
     path = str(tmp_path / "both")
     pairs = spark.sql("SELECT id % 7 AS a, id AS b, id * 2 AS v FROM range(100)")
-    written = states.write(pairs, path, partition=["a", "b"], buckets=BUCKETS)
+    written = states.write(pairs, path, partition=["a", "b"], buckets=BUCKETS, ordered=True)
     one, other = (
-        states.read([path], written.columns, partition=["a", "b"], buckets=BUCKETS).alias(n) for n in ("x", "y")
+        states.read([path], written.columns, partition=["a", "b"], buckets=BUCKETS, ordered=True).alias(n)
+        for n in ("x", "y")
     )
     for on in ("x.a = y.a AND x.b = y.b", "x.b = y.b AND x.a = y.a"):
         joined = one.join(other, F.expr(on))

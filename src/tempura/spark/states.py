@@ -89,7 +89,7 @@ class States:
         bytes: float = 0.0,
         partition: Sequence[str] = (),
         buckets: int = 0,
-        ordered: bool = True,
+        ordered: bool = False,
         order: Sequence[SortKey] = (),
     ) -> Written:
         """Write a frame into a folder, in place of what may be left there of an attempt that failed.
@@ -131,9 +131,9 @@ class States:
         *,
         partition: Sequence[str] = (),
         buckets: int = 0,
-        ordered: bool = True,
+        ordered: bool = False,
     ) -> DataFrame:
-        """The rows of all folders together, with the columns given: those of `Written`.
+        """The rows of all folders together, with the columns given: those of `Written`. Say `ordered` only of what was written so: Spark believes it.
 
         A folder written without a weight counts each of its rows once where the columns have one.
         """
