@@ -4,7 +4,7 @@ A dozen queries of all kinds under patterns of arrival, refreshed at two points;
 recomputes only where it cannot do otherwise. Plans that are the same are measured once. A choice is good if it is the best of them, or within a tenth of
 the best; estimates are good if they rank the plans as measurements do (Spearman).
 
-One round tells plans apart that differ by half; the same plan was seen to differ by a quarter. So those that are close to the best are measured in
+One warm round tells plans apart that differ by half; the same plan was seen to differ by a quarter. So those that are close to the best are measured in
 more rounds, and those that are not, no more. At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5.
 """
 
@@ -36,7 +36,7 @@ def run(
     sf: SF = 5.0,
     queries: QUERIES = DOZEN,
     patterns: Annotated[str, typer.Option(help="Patterns of arrival.")] = "delta-small,delta-big",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 3,
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
     out: OUT = None,
 ) -> None:
     """How often the chosen plan was the best, and how well estimates rank plans."""

@@ -21,7 +21,7 @@ VARIED = 10
 def run(
     sf: SF = 1.0,
     queries: QUERIES = "q10,q35,q40,q80,q93",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 1,
     out: OUT = None,
 ) -> None:
     """Real CPU of the last run of a refresh, method by method."""
