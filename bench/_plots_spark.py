@@ -150,24 +150,25 @@ def peers(document: Document) -> Figure:
 def _real(document: Document, part: str, label: str) -> Figure:
     cells = document["cells"]
     groups = ordered(key.rsplit(" ", 1)[0] for key in cells)
+    names = [name for name in ordered(key.rsplit(" ", 1)[1] for key in cells) if name != "full"]
     figure, panels = plt.subplots(2, 1, figsize=(11, 6.4), sharex=True)
     for axes, ending, word in zip(panels, ("cpu", "jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
         batch = [cells[f"{g} full"][f"{part}_{ending}"] for g in groups]
         heights = {
-            _named(m): [cells[f"{g} {m}"][f"{part}_{ending}"] / b for g, b in zip(groups, batch, strict=True)] for m in METHODS[:-1]
+            _named(m): [cells[f"{g} {m}"][f"{part}_{ending}"] / b for g, b in zip(groups, batch, strict=True)] for m in names
         }  # fmt: skip
-        bars(axes, [g.replace(" ", "\n") for g in groups], heights, {_named(m): COLOURS[m] for m in METHODS[:-1]})
+        bars(axes, [g.replace(" ", "\n") for g in groups], heights, {_named(m): COLOURS[m] for m in names})
         axes.axhline(1, color="#666666", linewidth=0.9, linestyle="--")
         for n, seconds in enumerate(batch):
             axes.text(n, axes.get_ylim()[1], f"{seconds:.3g} s", ha="center", va="bottom", fontsize=9, color="#444444")
         axes.set_title(f"{word}; above, what recomputing takes", loc="left", pad=18)
         axes.set_ylabel(f"{label}\nrelative to recomputing")
-    common_legend(figure, panels[0], len(METHODS) - 1)
+    common_legend(figure, panels[0], len(names))
     return figure
 
 
 def _named(method: str) -> str:
-    return {"all": "all methods", "full": "recomputing"}.get(method, method)
+    return {"all": "all methods", "wrong": "all, planned wrong", "full": "recomputing"}.get(method, method)
 
 
 def real_ivm(document: Document) -> Figure:
@@ -201,5 +202,6 @@ PLOTS: dict[str, Callable[[Document], Figure]] = {
     "peers": peers,
     "real-ivm": real_ivm,
     "real-pdw": real_pdw,
+    "real-sensitivity": real_ivm,
     "calibration": calibration,
 }

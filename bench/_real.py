@@ -18,12 +18,14 @@ from rich.table import Table
 from bench import _arrivals
 from bench._record import Experiment
 from bench._spark import ALL, FULL, Figures, Place, Spent, Workbench, folder, weighted
+from bench.states import COMPARABLE
 from tempura.job import Job
 from tempura.job.shapes import METHODS
 from tempura.spark.run import run as run_point
 from tempura.timeline import Timeline
 
-NAMES = (ALL, *METHODS, FULL)
+KEPT = ("state_bytes", "bucketed_bytes")
+"""What is kept on disk for later points, at most, and what of it is a shuffle that these do not repeat."""
 CLOSE = 1.1
 """Within so much of the best is as good as the best: rounds differ by as much."""
 
@@ -85,6 +87,7 @@ def summed(measured: Figures, weigh: bool) -> Figures:
         "weighted_jvm": weighted(points, "jvm_cpu"),
         "last_cpu": last["task_cpu"],
         "last_jvm": last["jvm_cpu"],
+        **{name: max(figures.get(name, 0) for figures in points.values()) for name in KEPT},
         "right": measured["right"],
         "same_plan_as": measured["same_plan_as"],
     }
@@ -99,7 +102,7 @@ def cells(
     at: Sequence[str] = (),
     weigh: bool = False,
 ) -> dict[str, Figures]:
-    """The cells of one query under one pattern, one per method: those stored, or all measured now, since they take turns."""
+    """The cells of one query under one pattern, one per job and for recomputing: those stored, or all measured now, since they take turns."""
     measured: dict[str, Figures] = {}
 
     def figures(name: str) -> Figures:
@@ -107,7 +110,7 @@ def cells(
             measured.update(methods_measured(bench, jobs, rounds, at))
         return summed(measured[name], weigh)
 
-    return {name: found.cell(f"{what} {name}", partial(figures, name)) for name in NAMES}
+    return {name: found.cell(f"{what} {name}", partial(figures, name)) for name in (*jobs, FULL)}
 
 
 def judge(found: Experiment, groups: Mapping[str, Mapping[str, Figures]], what: str, paper: Sequence[str]) -> None:
@@ -122,6 +125,16 @@ def judge(found: Experiment, groups: Mapping[str, Mapping[str, Figures]], what: 
         found.expect(
             f"{name}: all methods 5 to 10 times cheaper than others alone", told, min(cpu[m] for m in METHODS) >= 5
         )
+    kept = {name: {m: figures["state_bytes"] for m, figures in g.items()} for name, g in groups.items()}
+    small = [name for name, size in kept.items() if size[ALL] <= COMPARABLE * min(size[m] for m in METHODS)]
+    figure = f"in {len(small)} of {len(groups)}" + _others(groups, small)
+    text = f"states of all methods on disk at most {COMPARABLE:g}x of those of each one, in most settings"
+    found.expect(text, figure, len(small) > len(groups) / 2)
+    judge_results(found, groups)
+
+
+def judge_results(found: Experiment, groups: Mapping[str, Mapping[str, Figures]]) -> None:
+    """Expect that all delivered what the batch query gives."""
     wrong = [f"{name} {m}" for name, g in groups.items() for m in g if not g[m]["right"]]
     found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
 
@@ -135,12 +148,14 @@ def table_of(title: str, groups: Mapping[str, Mapping[str, Figures]], what: str)
     """Task CPU of each method; of all methods and of recomputing the whole JVM's, and what was read, written and shuffled."""
     caption = "CPU seconds of tasks (* a plan that an earlier column has, too), then of the whole JVM; the rest is of the course with all methods"
     shown = Table(title=title, caption=caption)
-    for column in ("query", *NAMES, f"JVM {ALL}", f"JVM {FULL}", "rows read", "MB read", "written", "shuffled", "jobs"):
+    names = next(iter(groups.values()), {})
+    sizes = ("MB read", "written", "shuffled", "states", "bucketed")
+    for column in ("query", *names, f"JVM {ALL}", f"JVM {FULL}", "rows read", *sizes, "jobs"):
         shown.add_column(column, justify="left" if column == "query" else "right", no_wrap=True)
     for name, figures in groups.items():
         mine = figures[ALL]
         tasks = [f"{f[what + '_cpu']:.2f}{'' if f['same_plan_as'] == m else '*'}" for m, f in figures.items()]
         jvm = [f"{figures[m][what + '_jvm']:.2f}" for m in (ALL, FULL)]
-        megabytes = [f"{mine[b] / 1e6:.1f}" for b in ("bytes_read", "bytes_written", "bytes_shuffled")]
+        megabytes = [f"{mine[b] / 1e6:.1f}" for b in ("bytes_read", "bytes_written", "bytes_shuffled", *KEPT)]
         shown.add_row(name, *tasks, *jvm, f"{mine['rows_read']:,.0f}", *megabytes, f"{mine['jobs']:.0f}")
     return shown

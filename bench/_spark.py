@@ -198,11 +198,14 @@ def course(gauge: Gauge, job: Job) -> tuple[Figures, DataFrame]:
     for point in job.timeline.points:
         spent, report = gauge.spent(partial(run_point, job, point.name, spark=gauge.spark))
         assert report.plan is not None and report.file is not None
+        kept = [state for state in report.file.states.values() if state.read_at]
         points[point.name] = asdict(spent) | {
             "price": point.price,
             "estimated": sum(step.cost for step in report.plan.runs[0].steps),
             "steps": len(report.steps),
             "states": len(report.file.states),
+            "state_bytes": sum(state.bytes or 0 for state in kept),
+            "bucketed_bytes": sum(state.bytes or 0 for state in kept if state.partition),
         }
     assert report is not None and report.result is not None
     return points, report.result

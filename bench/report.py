@@ -20,7 +20,7 @@ from bench._record import OUT, results, wide_console
 
 ORDER = (
     "planning", "complexity", "size", "methods", "ablation", "exact", "effect-ivm", "effect-pdw", "states", "sensitivity", "real-ivm",
-    "real-pdw", "warehouse", "refresh", "growth", "limit", "choice", "calibration", "peers",
+    "real-pdw", "real-sensitivity", "warehouse", "refresh", "growth", "limit", "choice", "calibration", "peers",
 )  # fmt: skip
 """The order of the page; experiments that are not named come last."""
 MARKS = {True: ("✓", "met"), False: ("✗", "missed"), None: ("·", "unjudged")}

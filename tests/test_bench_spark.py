@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench import _arrivals, _real, calibration
-from bench._spark import ALL, FULL, Gauge, Workbench, close, folder, median, weighted
+from bench import _arrivals, _real, calibration, real_sensitivity
+from bench._spark import ALL, FULL, Gauge, Workbench, close, course, folder, median, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
 from tempura.job.shapes import METHODS
@@ -68,6 +68,25 @@ def test_each_method_is_planned_and_equal_plans_are_found():
     assert sorted(name for names in same.values() for name in names) == sorted(jobs)
     assert len(same) < len(jobs)
     assert set(_real.recomputing_work(jobs[ALL])) == {"t1", "t2"}
+
+
+def test_what_is_kept_for_later_points_is_weighed(bench: Workbench):
+    with folder() as place:
+        alone = _real.method_jobs(VIEW, 0.01, "delta-small", Timeline.refresh(), "latest-first")["IM1"](place / "w")
+        points, _ = course(Gauge(bench.spark), alone)
+        written = sum(file.stat().st_size for file in (place / "w").rglob("*.parquet"))
+    assert 0 < points["t1"]["state_bytes"] < written
+    assert points["t2"]["state_bytes"] == 0, "there is no later point"
+
+
+def test_a_job_that_expects_other_rows_reads_the_same():
+    jobs = real_sensitivity._jobs(VIEW, 0.01, "delta-big", "delta-small")
+    assert list(jobs) == [ALL, real_sensitivity.MISTOLD, *METHODS]
+    right, wrong = (jobs[name](Path("w")) for name in (ALL, real_sensitivity.MISTOLD))
+    other = _arrivals.job(VIEW, 0.01, "delta-small", Timeline.refresh(), "w")
+    table = "catalog_returns"
+    assert wrong.sources == right.sources != other.sources
+    assert wrong.catalog[table].arrives == other.catalog[table].arrives != right.catalog[table].arrives
 
 
 def test_dealt_parts_make_up_history_and_delta():
