@@ -224,12 +224,28 @@ def sensitivity(document: Document) -> Figure:
     return figure
 
 
+def exact(document: Document) -> Figure:
+    """What sharing saves on each planner graph: found greedily, beside the most that can be."""
+    cells = {key: c for key, c in document["cells"].items() if "exact" in c}
+    figure, axes = plt.subplots(figsize=(11, 3.9))
+    heights = {word: [c[part] / c["unshared"] for c in cells.values()] for part, word in (("greedy", "greedy sharing"), ("exact", "the exact optimum"))}  # fmt: skip
+    bars(
+        axes, [key.replace(" ", "\n") for key in cells], heights, dict(zip(heights, (EXPLORE, "#999999"), strict=True))
+    )
+    axes.tick_params(axis="x", labelsize=8)
+    axes.axhline(1, color="#666666", linewidth=0.9, linestyle="--", zorder=0)
+    axes.set_ylabel("cost relative to\nsharing nothing")
+    legend_above(axes, 2)
+    return figure
+
+
 PLOTS: dict[str, Callable[[Document], Figure]] = {
     "planning": planning,
     "complexity": complexity,
     "size": size,
     "methods": methods,
     "ablation": ablation,
+    "exact": exact,
     "effect-ivm": effect_ivm,
     "effect-pdw": effect_pdw,
     "states": states,

@@ -148,21 +148,26 @@ def peers(document: Document) -> Figure:
 
 
 def _real(document: Document, part: str, label: str) -> Figure:
+    """CPU relative to recomputing, and megabytes shuffled, of each method."""
     cells = document["cells"]
     groups = ordered(key.rsplit(" ", 1)[0] for key in cells)
-    names = [name for name in ordered(key.rsplit(" ", 1)[1] for key in cells) if name != "full"]
-    figure, panels = plt.subplots(2, 1, figsize=(11, 6.4), sharex=True)
-    for axes, ending, word in zip(panels, ("cpu", "jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
+    names = ordered(key.rsplit(" ", 1)[1] for key in cells)
+    figure, panels = plt.subplots(3, 1, figsize=(11, 8.8), sharex=True)
+    labels, colours = [g.replace(" ", "\n") for g in groups], {_named(m): COLOURS[m] for m in names}
+    for axes, ending, word in zip(panels, ("cpu", "jvm"), ("CPU of tasks", "CPU of the JVM"), strict=False):
         batch = [cells[f"{g} full"][f"{part}_{ending}"] for g in groups]
         heights = {
             _named(m): [cells[f"{g} {m}"][f"{part}_{ending}"] / b for g, b in zip(groups, batch, strict=True)] for m in names
         }  # fmt: skip
-        bars(axes, [g.replace(" ", "\n") for g in groups], heights, {_named(m): COLOURS[m] for m in names})
-        axes.axhline(1, color="#666666", linewidth=0.9, linestyle="--")
+        bars(axes, labels, heights, colours)
         for n, seconds in enumerate(batch):
             axes.text(n, axes.get_ylim()[1], f"{seconds:.3g} s", ha="center", va="bottom", fontsize=9, color="#444444")
         axes.set_title(f"{word}; above, what recomputing takes", loc="left", pad=18)
         axes.set_ylabel(f"{label}\nrelative to recomputing")
+    megabytes = {_named(m): [cells[f"{g} {m}"]["bytes_shuffled"] / 1e6 for g in groups] for m in names}
+    bars(panels[-1], labels, megabytes, colours)
+    panels[-1].set_title("shuffled, at all points together", loc="left")
+    panels[-1].set_ylabel("MB")
     common_legend(figure, panels[0], len(names))
     return figure
 
@@ -180,17 +185,20 @@ def real_pdw(document: Document) -> Figure:
 
 
 def calibration(document: Document) -> Figure:
-    """Estimated against measured CPU of each run, under guessed coefficients and under measured ones."""
+    """Estimated against measured CPU of each run and of each step, under guessed coefficients and under measured ones."""
     runs = [taken for cell in document["cells"].values() for taken in cell.values()]
-    figure, axes = plt.subplots(figsize=(5.6, 5.2))
-    low, high = _range([r[n] for r in runs for n in ("measured", "before", "after") if r[n]])
-    for part, word, colour in (("before", "before calibration", "#E69F00"), ("after", "after calibration", TASKS)):
-        axes.plot([r["measured"] for r in runs], [r[part] for r in runs], "o", color=colour, label=word, markersize=5)  # fmt: skip
-    axes.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
-    _logarithmic(axes, low, high)
-    axes.set_xlabel("measured, CPU seconds")
-    axes.set_ylabel("estimated, CPU seconds")
-    axes.legend(loc="upper left")
+    steps = [step for taken in runs for step in taken["steps"] if step["measured"]]
+    figure, both = plt.subplots(1, 2, figsize=(11, 5.2))
+    for axes, ones, title in zip(both, (runs, steps), ("runs: CPU of the JVM", "steps: CPU of tasks, without fixed costs"), strict=True):  # fmt: skip
+        low, high = _range([o[n] for o in ones for n in ("measured", "before", "after") if o[n]])
+        for part, word, colour in (("before", "before calibration", "#E69F00"), ("after", "after calibration", TASKS)):
+            axes.plot([o["measured"] for o in ones], [o[part] for o in ones], "o", color=colour, label=word, markersize=5)  # fmt: skip
+        axes.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
+        _logarithmic(axes, low, high)
+        axes.set_title(title)
+        axes.set_xlabel("measured, CPU seconds")
+        axes.set_ylabel("estimated, CPU seconds")
+    both[0].legend(loc="upper left")
     return figure
 
 

@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -49,9 +49,21 @@ def query_numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in filter(None, text.lower().replace("q", "").replace(" ", "").split(",")):
         first, _, last = part.partition("-")
-        if not (first + last).isdigit():
-            raise JobError(f"{part!r} is no query", hint="give numbers and ranges, such as q10,q40,q3-q7")
+        if not (first + last).isdigit() or not 1 <= int(first) <= int(last or first) <= 99:
+            raise JobError(
+                f"{part!r} is no query of TPC-DS", hint="give numbers from 1 to 99, and ranges: q10,q40,q3-q7"
+            )
         found += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(found))
+
+
+def names_of(text: str, known: Iterable[str]) -> list[str]:
+    """`star,outer` as names, each of which is known; all that are known if there is none."""
+    known = list(known)
+    found = [part.strip() for part in text.split(",") if part.strip()] or known
+    for name in found:
+        if name not in known:
+            raise JobError(f"there is no {name!r}", hint=f"give some of {', '.join(known)}")
     return list(dict.fromkeys(found))
 
 
@@ -77,10 +89,12 @@ def results(out: Path | None) -> Path:
 
 
 def experiment(name: str, sf: float, out: Path | None, **settings: Any) -> Experiment:
-    """An experiment with the cells that were measured before by the same code with the same settings."""
+    """An experiment with the cells that were measured before by the same code with the same settings; what failed is tried again."""
     given = json.loads(json.dumps({"sf": sf, **settings}, default=str))
     found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version())
-    found.earlier.update({line["key"]: line for line in found.lines() if found.same(line)})
+    found.earlier.update(
+        {line["key"]: line for line in found.lines() if found.same(line) and "error" not in line["figures"]}
+    )
     return found
 
 
@@ -184,7 +198,18 @@ def machine() -> Figures:
 def versions() -> Figures:
     """The versions of what is measured."""
     packages = ("pyspark", "duckdb", "tempura")
-    return {"python": platform.python_version(), **{p: metadata.version(p) for p in packages}, "commit": _commit()}
+    own = {p: metadata.version(p) for p in packages}
+    return {"python": platform.python_version(), "java": _java(), **own, "commit": _commit()}
+
+
+def _java() -> str:
+    """The version of the Java that Spark is started with."""
+    home = os.environ.get("JAVA_HOME")
+    try:
+        told = subprocess.run([f"{home}/bin/java" if home else "java", "-version"], capture_output=True, text=True)
+    except OSError:
+        return "none"
+    return told.stderr.partition('"')[2].partition('"')[0] or "unknown"
 
 
 def _cpu_model() -> str:

@@ -124,8 +124,8 @@ class Workbench:
     """One local session, started and warmed up when something is first measured."""
 
     warm_ups: int = 3
-    rounds: int = 0
-    """So many have been taken; every other one goes backwards, also where a query has only one."""
+    taken: int = 0
+    """How often jobs have taken turns. Every other round goes backwards, and so does the first one of every other query: neither side always comes first."""
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -158,11 +158,11 @@ class Workbench:
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
         running = list(found)
+        self.taken += 1
         for n in range(warm + rounds):
             results: dict[str, DataFrame] = {}
             with folder() as place:
-                self.rounds += 1
-                for name in running[:: 1 if self.rounds % 2 else -1]:
+                for name in running[:: 1 if (self.taken + n) % 2 else -1]:
                     job = jobs[name if name in jobs else next(iter(jobs))](place / f"{name}-workspace")
                     if name == FULL:
                         points, results[name] = recomputed(self.gauge, job, place / name, at)

@@ -51,7 +51,7 @@ def run(
 
     found = _record.experiment("growth", sf, out, rounds=rounds)
     bench = Workbench()
-    names = views.split(",")
+    names = _record.names_of(views, VIEWS)
     for name in names:
         _cells(found, bench, name, sf, rounds)
     for name in names:

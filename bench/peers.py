@@ -47,7 +47,8 @@ def run(
 
     found = _record.experiment("peers", sf, out, rounds=rounds)
     bench = Workbench()
-    chosen = [view for view in VIEWS if not views or view.name in views.split(",")]
+    wanted = _record.names_of(views, [view.name for view in VIEWS])
+    chosen = [view for view in VIEWS if view.name in wanted]
     places = {"flink": flink_python, "pathway": pathway_python, "pg_ivm": pg_ivm}
     others = {name: OTHERS[name](place) for name, place in places.items() if place}
     systems = [*sparks.SYSTEMS, *others]

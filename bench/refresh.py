@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from bench._record import OUT, experiment
+from bench._record import OUT, experiment, names_of
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -46,7 +46,7 @@ def run(
 
     found = experiment("refresh", sf, out, rounds=rounds, warm=warm, policy=policy)
     bench = Workbench()
-    for name in queries.split(","):
+    for name in names_of(queries, QUERIES):
         found.cell(name, lambda name=name: _measured(bench, QUERIES[name], sf, policy, warm, rounds))
     ratios = {name: cell["ratio"] for name, cell in found.cells.items()}
     worst = max(ratios, key=lambda name: ratios[name])

@@ -122,3 +122,4 @@ def test_a_run_is_held_against_two_profiles(bench: Workbench):
     for taken in found.values():
         assert taken["measured"] > 0 and taken["before"] > 0 and taken["after"] > 0
         assert taken["before"] != taken["after"]
+        assert taken["steps"] and all(0 < step["after"] < taken["after"] for step in taken["steps"])
