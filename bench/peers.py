@@ -2,7 +2,8 @@
 
 Recomputing with Spark and Structured Streaming run in the same warm session and take turns with Tempura; Flink, Pathway and pg_ivm run in processes of their own if it is
 said where they are. CPU is that of all processes that take part: Java's, Python's and Node's. Each result is compared with that of the batch query. A system that does not
-take a view says why. These others keep the view in memory and write nothing; Spark and Tempura write it as Parquet.
+take a view says why. These others keep the view in memory and write nothing, read CSV, begin anew in each round, where the first four fifths of the rows warm them up, and tell each change of
+the view to a Python or Node process that compares it; Spark and Tempura read Parquet and write the view as such.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def run(
         for name, peer in others.items():
             found.cell(f"{view.name} {name}", partial(peer.refreshed, view, sf, rounds))
     _judge(found, [view.name for view in chosen], systems)
+    if others:
+        found.expect("versions of others", ", ".join(f"{peer.name} {peer.version}" for peer in others.values()), None)
     for system, why in MISSING.items():
         if system not in systems:
             found.expect(f"{system} beside them", why, None)

@@ -39,6 +39,7 @@ class Peer:
     name: str
     command: Sequence[str]
     needs: str
+    version: str = "unknown"
     header: bool = False
     """Whether its CSV files begin with the names of columns."""
 
