@@ -128,5 +128,10 @@ def _judge(found: Experiment) -> None:
         found.expect(
             f"{kind}: estimates err less after calibration than before", said, error["after"] < error["before"]
         )
+        ratios = [o["after"] / o["measured"] for o in ones]
+        common = statistics.median(ratios)
+        beside = statistics.median(abs(ratio / common - 1) for ratio in ratios)
+        told = f"{common:.2f} times what was measured in the median, and but for that factor they err by {beside:.0%}"
+        found.expect(f"{kind}: estimates after calibration", told, None)
         within = sum(0.5 <= o["after"] / o["measured"] <= 2 for o in ones)
         found.expect(f"{kind}: within a factor of two after calibration", f"{within} of {len(ones)} {what}", None)
