@@ -229,10 +229,8 @@ def exact(document: Document) -> Figure:
     cells = {key: c for key, c in document["cells"].items() if "exact" in c}
     figure, axes = plt.subplots(figsize=(11, 3.9))
     heights = {word: [c[part] / c["unshared"] for c in cells.values()] for part, word in (("greedy", "greedy sharing"), ("exact", "the exact optimum"))}  # fmt: skip
-    bars(
-        axes, [key.replace(" ", "\n") for key in cells], heights, dict(zip(heights, (EXPLORE, "#999999"), strict=True))
-    )
-    axes.tick_params(axis="x", labelsize=8)
+    bars(axes, list(cells), heights, dict(zip(heights, (EXPLORE, "#999999"), strict=True)))
+    plt.setp(axes.get_xticklabels(), rotation=40, ha="right", rotation_mode="anchor")
     axes.axhline(1, color="#666666", linewidth=0.9, linestyle="--", zorder=0)
     axes.set_ylabel("cost relative to\nsharing nothing")
     legend_above(axes, 2)

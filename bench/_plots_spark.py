@@ -97,14 +97,14 @@ def choice(document: Document) -> Figure:
     left.set_ylabel("chosen plan, CPU seconds")
     left.legend(loc="upper left")
     for m in METHODS:
-        pairs = [(c["estimated"][m], c["measured"][m]) for c in cells.values() if c["estimated"].get(m) and m in c["measured"]]  # fmt: skip
+        pairs = [(c["estimated"][m], c["measured_jvm"][m]) for c in cells.values() if c["estimated"].get(m) and m in c["measured_jvm"]]  # fmt: skip
         right.plot([e for e, _ in pairs], [v for _, v in pairs], "o", color=COLOURS[m], label=_named(m), markersize=5, markeredgecolor="white", markeredgewidth=0.3)  # fmt: skip
-    every = [v for c in cells.values() for part in ("estimated", "measured") for v in c[part].values() if v]
+    every = [v for c in cells.values() for part in ("estimated", "measured_jvm") for v in c[part].values() if v]
     low, high = _range(every)
     right.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
     _logarithmic(right, low, high)
     right.set_xlabel("estimated, CPU seconds")
-    right.set_ylabel("measured, CPU seconds")
+    right.set_ylabel("measured, CPU seconds of the JVM")
     right.legend(loc="upper left", fontsize=9)
     return figure
 
@@ -167,6 +167,8 @@ def _real(document: Document, part: str, label: str) -> Figure:
     megabytes = {_named(m): [cells[f"{g} {m}"]["bytes_shuffled"] / 1e6 for g in groups] for m in names}
     bars(panels[-1], labels, megabytes, colours)
     panels[-1].set_title("shuffled, at all points together", loc="left")
+    panels[-1].set_yscale("log")
+    plain_log(panels[-1].yaxis)
     panels[-1].set_ylabel("MB")
     common_legend(figure, panels[0], len(names))
     return figure

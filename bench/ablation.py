@@ -80,7 +80,7 @@ def judge(found: Experiment, numbers: list[int]) -> None:
 
     for variant, least in PAPER.items():
         times = total("baseline", "seconds") / total(variant, "seconds")
-        said = f"{times:.1f}x in time, {total('baseline', 'firings') / total(variant, 'firings'):.1f}x in firings"
+        said = f"{times:.2f}x in time, {total('baseline', 'firings') / total(variant, 'firings'):.1f}x in firings"
         name = "all three" if variant == "all" else variant.lstrip("+")
         found.expect(f"{name} at least {least:g}x faster than the baseline, as in the paper", said, times >= least)
     slow, quick = (sum(found.cells[_long(n, v)]["seconds"] for n in numbers) for v in ("baseline", "all"))

@@ -106,7 +106,7 @@ def section(document: dict[str, Any], drawing: str) -> str:
         escape(", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
     return (
-        f'<section><h2 id="{document["name"]}">{document["name"]}</h2><p class=what>{escape(document["title"])}</p>'
+        f'<section><h2 id="{document["name"]}">{document["name"]}</h2><p class=what>{_code(document["title"])}</p>'
         + "".join(f"<p class=how>{line}</p>" for line in how)
         + expectations(document["expectations"])
         + findings(document["name"])

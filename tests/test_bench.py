@@ -114,7 +114,7 @@ ON_SPARK: dict[str, dict[str, Any]] = {
     "warehouse": {"q1": {f"{r}_ratio{e}": 0.5 for r in ("weighted", "deadline") for e in ("", "_jvm")}, "q2": {"error": "no"}},
     "growth": {f"star {h}x": CPU | {"history": h} for h in (1, 2, 4)},
     "limit": {"q40": CPU | {"least_cpu": 0.5, "least_jvm": 1.0}},
-    "choice": {"q40 delta-big": {"measured": dict.fromkeys(METHODS, 1.0), "estimated": dict.fromkeys(METHODS, 2.0)}},
+    "choice": {"q40 delta-big": {"measured": dict.fromkeys(METHODS, 1.0), "measured_jvm": dict.fromkeys(METHODS, 3.0), "estimated": dict.fromkeys(METHODS, 2.0)}},
     "peers": {"sums tempura": {"cpu": 1.0, "refused": None}, "sums streaming": {"cpu": None, "refused": "no"}},
     "real-ivm": {f"q40 delta-big {m}": CPU for m in METHODS},
     "real-pdw": {f"q40 delta-big {m}": CPU for m in METHODS},
