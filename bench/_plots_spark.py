@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bench._plots_style import COLOURS, bars, common_legend, key_parts, ordered, plain_log
+from bench.warehouse import KINDS, ratios_of
 
 Document = Mapping[str, Any]
 TASKS, JVM, BATCH = "#0072B2", "#D55E00", "#999999"
@@ -20,15 +21,18 @@ METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
 def warehouse(document: Document) -> Figure:
     """The distribution over queries of the ratios to recomputing."""
     cells = [c for c in document["cells"].values() if "weighted_ratio" in c]
+    ratios = {kind: [ratios_of(c, parts) for c in cells] for kind, parts in KINDS.items()}
     figure, both = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
-    for axes, ratio, title in zip(both, ("weighted_ratio", "deadline_ratio"), ("the whole day, at its prices", "at the deadline, 24:00"), strict=True):  # fmt: skip
-        for ending, word, colour in (("", "CPU of tasks", TASKS), ("_jvm", "CPU of the JVM", JVM)):
-            values = sorted(c[ratio + ending] for c in cells)
+    for axes, which, title in zip(
+        both, (0, 1), ("the whole day, at its prices", "at the deadline, 24:00"), strict=True
+    ):
+        for kind, colour in zip(KINDS, (TASKS, JVM, "#009E73"), strict=True):
+            values = sorted(pair[which] for pair in ratios[kind])
             shares = [(n + 1) / len(values) * 100 for n in range(len(values))]
-            axes.step([0, *values], [0, *shares], where="post", color=colour, linewidth=2, label=word)
+            axes.step([0, *values], [0, *shares], where="post", color=colour, linewidth=2, label=kind)
         axes.axvline(1, color="#444444", linewidth=1, linestyle="--")
         axes.text(1.01, 3, " recomputing", color="#444444", fontsize=9)
-        axes.set_xlim(0, max(1.5, min(3.0, max(c[ratio + "_jvm"] for c in cells) * 1.05)))
+        axes.set_xlim(0, max(1.5, min(3.0, max(max(pair) for pairs in ratios.values() for pair in pairs) * 1.05)))
         axes.set_title(title)
         axes.set_xlabel("CPU relative to recomputing at 24:00")
         axes.grid(True, axis="both")

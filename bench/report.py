@@ -164,7 +164,7 @@ def table(shown: dict[str, Any] | None) -> str:
     def line(cells: list[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}{s}>{escape(c)}</{tag}>" for c, s in zip(cells, side, strict=True)) + "</tr>"
 
-    caption = "<br>".join(escape(part) for part in (shown["title"], shown["caption"]) if part)
+    caption = escape("\n".join(filter(None, (shown["title"], shown["caption"])))).replace("\n", "<br>")
     rows = "".join(line(row, "td") for row in shown["rows"])
     text = f"<div class=wide><table><caption>{caption}</caption>{line(shown['columns'], 'th')}{rows}</table></div>"
     return f"<details><summary>all {len(shown['rows'])} rows</summary>{text}</details>" if len(shown["rows"]) > LONG else text  # fmt: skip

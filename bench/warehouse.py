@@ -132,11 +132,11 @@ def _judge_kind(found: Experiment, cells: Mapping[str, Figures], kind: str, part
     less = _less(sum(day.values()), sum(batch.values()))
     met = sum(day.values()) <= 0.45 * sum(batch.values())
     found.expect(f"{kind}: the day costs 55 % less at its prices, or better", less, met)
-    deadline = [_spent(cell["points"]["24:00"], parts) / batch[name] for name, cell in cells.items()]
+    ratios = {name: ratios_of(cell, parts)[0] for name, cell in cells.items()}
+    deadline = [ratios_of(cell, parts)[1] for cell in cells.values()]
     lower, much = _share(deadline, lambda r: r < 1), _share(deadline, lambda r: r <= 0.75)
     found.expect(f"{kind}: lower at 24:00 for 85 % of queries or more", f"{lower:.0%}", lower >= 0.85)
     found.expect(f"{kind}: by a quarter or more for 70 % or more", f"{much:.0%}", much >= 0.7)
-    ratios = {name: day[name] / batch[name] for name in cells}
     above = sorted((name for name in cells if ratios[name] > 1.05), key=lambda name: -ratios[name])
     told = f"{len(above)} above" + "".join(f", {name} {ratios[name]:.2f}" for name in above[:SHOWN])
     found.expect(f"{kind}: no query above 1.05x of recomputing at the day's prices", told, not above)
@@ -151,6 +151,12 @@ def _judge_kind(found: Experiment, cells: Mapping[str, Figures], kind: str, part
 
 def _spent(figures: Figures, parts: Sequence[str]) -> float:
     return sum(figures[part] for part in parts)
+
+
+def ratios_of(cell: Figures, parts: Sequence[str]) -> tuple[float, float]:
+    """What the day costs at its prices, and what is left to do at 24:00, over recomputing."""
+    batch = _spent(cell["batch"], parts)
+    return _at_prices(cell["points"], parts) / batch, _spent(cell["points"]["24:00"], parts) / batch
 
 
 def _at_prices(points: Mapping[str, Figures], parts: Sequence[str]) -> float:
