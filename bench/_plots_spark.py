@@ -171,6 +171,7 @@ def _real(document: Document, part: str, label: str) -> Figure:
     megabytes = {_named(m): [cells[f"{g} {m}"]["bytes_shuffled"] / 1e6 for g in groups] for m in names}
     bars(panels[-1], labels, megabytes, colours)
     panels[-1].set_title("shuffled, at all points together", loc="left")
+    panels[-1].tick_params(axis="x", labelsize=8 if len(groups) > 8 else 11)
     panels[-1].set_yscale("log")
     plain_log(panels[-1].yaxis)
     panels[-1].set_ylabel("MB")
