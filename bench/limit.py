@@ -86,7 +86,7 @@ def _least(gauge: Gauge, job: Job, result: Any, place: Path) -> Any:
         since = source.pin(None, first)
         columns = [c.name for c in job.catalog[table].columns if re.search(rf"\b{c.name}\b", text)]
         if not source.static:
-            new.append(read(gauge.spark, source.delta(since, source.pin(since, last)), table).select(*columns))
+            new.append(read(gauge.spark, source.delta(since, source.pin(since, last))).select(*columns))
     rows = result.cache()
     rows.count()
 

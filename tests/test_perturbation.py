@@ -84,12 +84,19 @@ def sales() -> Example:
     return Example(Job.load(JOB), history)
 
 
-def small(query: str) -> Example:
+def small(query: str, logged: bool = False) -> Example:
     """Orders with a key and lines without; both retract, and the result is due at the last two of three points."""
     retracts = {"t2": 0.3, "t3": 0.3}
     catalog = Catalog(
-        Table("orders", columns("id int, c string, p int"), ("id",), {"t1": 4, "t2": 3, "t3": 3}, retracts),
-        Table("lines", columns("o int, x int"), (), {"t1": 5, "t2": 3, "t3": 3}, retracts),
+        Table(
+            "orders",
+            columns("id int, c string, p int"),
+            ("id",),
+            {"t1": 4, "t2": 3, "t3": 3},
+            retracts,
+            logged=logged,
+        ),
+        Table("lines", columns("o int, x int"), (), {"t1": 5, "t2": 3, "t3": 3}, retracts, logged=logged),
         Table("names", columns("c string, n int"), (), {"t1": 3}),
     )
     timeline = Timeline((Point("t1", 0.3), Point("t2", 0.3, (MAIN,)), Point("t3", 1.0, (MAIN,))))
@@ -98,19 +105,17 @@ def small(query: str) -> Example:
     return Example(Job(query=query, catalog=catalog, timeline=timeline), history)
 
 
+QUERIES = {
+    "outer": "SELECT c, count(*) AS n, sum(CASE WHEN x IS NULL THEN p ELSE x END) AS g, max(x) AS m "
+    "FROM orders LEFT JOIN lines ON id = o GROUP BY c",
+    "joins": "SELECT p, n, x FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c AND names.n <= lines.x",
+    "chain": "SELECT n, sum(p * x) AS g FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c GROUP BY n "
+    "UNION ALL SELECT id, p FROM orders WHERE NOT EXISTS (SELECT 1 FROM lines WHERE o = id)",
+}
 EXAMPLES = {
     "sales": sales(),
-    "outer": small(
-        "SELECT c, count(*) AS n, sum(CASE WHEN x IS NULL THEN p ELSE x END) AS g, max(x) AS m "
-        "FROM orders LEFT JOIN lines ON id = o GROUP BY c"
-    ),
-    "joins": small(
-        "SELECT p, n, x FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c AND names.n <= lines.x"
-    ),
-    "chain": small(
-        "SELECT n, sum(p * x) AS g FROM orders JOIN lines ON id = o JOIN names ON names.c = orders.c GROUP BY n "
-        "UNION ALL SELECT id, p FROM orders WHERE NOT EXISTS (SELECT 1 FROM lines WHERE o = id)"
-    ),
+    **{name: small(query) for name, query in QUERIES.items()},
+    **{f"{name} of logs": small(query, logged=True) for name, query in QUERIES.items()},
 }
 
 

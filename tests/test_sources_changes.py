@@ -69,12 +69,12 @@ def test_operations(tmp_path: Path):
     assert source.retracts and source.schema() == (Column("id", "bigint"),)
     first = pinned(source)
     snapshot = source.snapshot(first)
-    assert snapshot.consolidate and snapshot.weighted and bag(snapshot) == Counter({(1,): 1, (2,): 2, (3,): 1})
+    assert source.logged and snapshot.weighted and bag(snapshot) == Counter({(1,): 1, (2,): 2, (3,): 1})
     write(tmp_path / "log/0.parquet", id=[2, 3, 4, 3, 5], op=["D", "update_preimage", "U+", "insert", "UB"])
     write(tmp_path / "log/2.parquet", id=[5], op=["r"])
     second = pinned(source, first)
     delta = source.delta(first, second)
-    assert delta.weighted and not delta.consolidate
+    assert delta.weighted
     assert {row: weight for row, weight in bag(delta).items()} == {(2,): -1, (4,): 1}
     assert source.change(first, second) == Change(3, 3)
     assert bag(source.snapshot(second)) == Counter({(1,): 1, (2,): 1, (3,): 1, (4,): 1})

@@ -57,6 +57,10 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...] = ()
     retractable: bool = False
     """Whether rows may be taken back even where no share is expected: then no plan may rely on the table only growing."""
+    logged: bool = False
+    """Whether the table is kept as the changes that made it: reading it lists every row that came and every one that was taken back, with weights."""
+    cancelled: float = 0.0
+    """Of a logged table, the rows that had been taken back by the first point."""
 
     def __post_init__(self) -> None:
         known = set(names(self.columns))
@@ -120,6 +124,11 @@ class Table:
         return (
             0.0 if point == 0 else self.rows(timeline, point - 1) * self.retracts.get(timeline.points[point].name, 0.0)
         )
+
+    def listed(self, timeline: Timeline, point: int) -> float:
+        """The rows that are read of the table as of a point: those it holds and, in a log, all that came and went, both times."""
+        gone = self.cancelled + sum(self.retracted(timeline, p) for p in range(point + 1))
+        return self.rows(timeline, point) + (2 * gone if self.logged else 0.0)
 
     def column(self, name: str) -> Column:
         for c in self.columns:

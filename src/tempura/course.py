@@ -213,7 +213,7 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         return replace(table, arrives={timeline.points[0].name: sum(table.arrives.values())}, retracts={})
     arrives: dict[str, float] = dict(table.arrives)
     retracts: dict[str, float] = dict(table.retracts)
-    held = 0.0
+    held = cancelled = 0.0
     for i, version in enumerate(versions):
         name = timeline.points[i].name
         change = source.change(versions[i - 1] if i else None, version)
@@ -221,6 +221,7 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         if i and held and change.deleted:
             retracts[name] = min(change.deleted / held, 1.0)
         arrives[name] = change.inserted if i else max(change.inserted - change.deleted, 0.0)
+        cancelled = cancelled if i else change.deleted
         held = max(held + change.inserted - change.deleted, 0.0)
     names = {p.name for p in timeline.points}
     return replace(
@@ -228,6 +229,7 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         arrives={n: rows for n, rows in arrives.items() if n in names},
         retracts={n: share for n, share in retracts.items() if n in names},
         statistics=completed(table, _usable(table), known.columns),
+        cancelled=cancelled,
     )
 
 

@@ -21,7 +21,7 @@ from tempura.catalog import Table
 from tempura.course import past_runs, source_of
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column
-from tempura.spark.reading import read
+from tempura.spark.reading import read_rows
 from tempura.spark.run import RunReport, run
 from tempura.spark.states import States
 from tempura.workspace import ResultEntry, StateEntry, Workspace
@@ -90,7 +90,7 @@ class Standing:
     def __call__(self, name: str) -> DataFrame:
         """The rows that a name such as `sales@t1` stands for."""
         table, _, point = name.partition("@")
-        return read(self.spark, source_of(self.job, table).snapshot(self.pins[point][table.lower()]), name)
+        return read_rows(self.spark, source_of(self.job, table).snapshot(self.pins[point][table.lower()]), name)
 
     def state(self, states: States, entry: StateEntry) -> DataFrame:
         uris = [self.workspace.storage.uri(f) for f in entry.folders]

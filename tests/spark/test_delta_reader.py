@@ -73,7 +73,7 @@ def orders(first: int, count: int) -> pa.Table:
 def test_a_session_without_a_delta_reader_is_told(spark: SparkSession, tmp_path: Path):
     missing = Reading((), (Part(DeltaVersion(str(tmp_path), 0), {}),))
     with pytest.raises(SourceError, match="no reader for Delta tables") as found:
-        read(spark, missing, "orders")
+        read(spark, missing)
     assert "leave `reader: spark` out" in found.value.hint
 
 

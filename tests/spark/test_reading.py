@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tempura.schema import WEIGHT, Column, Schema
 from tempura.sources.source import Files, Part, Reading, SparkTable
-from tempura.spark.reading import read
+from tempura.spark.reading import read, read_rows
 from tempura.spark.steps import StepError, explained
 
 SCHEMA: Schema = (Column("o", "int"), Column("c", "string"), Column("p", "decimal(7,2)"))
@@ -37,9 +37,9 @@ def log(folder: Path, *entries: tuple[int, str | None, str]) -> Files:
     return Files("json", (str(path),), LOG)
 
 
-def netted(files: Files) -> Reading:
+def logged(files: Files) -> Reading:
     weight = "CASE op WHEN 'I' THEN 1 WHEN 'D' THEN -1 END"
-    return Reading(SCHEMA, (Part(files, SAME, weight=weight),), consolidate=True)
+    return Reading(SCHEMA, (Part(files, SAME, weight=weight),), weighted=True)
 
 
 def test_parquet_in_folders_named_like_partitions(spark: SparkSession, tmp_path: Path):
@@ -49,7 +49,7 @@ def test_parquet_in_folders_named_like_partitions(spark: SparkSession, tmp_path:
         paths.append(str(tmp_path / folder / "part 0.parquet"))
         table = pa.table({"o": pa.array([i], pa.int32()), "c": [None], "p": pa.array([1], pa.decimal128(7, 2))})
         pyarrow.parquet.write_table(table.cast(table.schema.set(1, pa.field("c", pa.string()))), paths[-1])
-    found = read(spark, Reading(SCHEMA, (Part(Files("parquet", tuple(paths), SCHEMA), SAME),)), "s")
+    found = read(spark, Reading(SCHEMA, (Part(Files("parquet", tuple(paths), SCHEMA), SAME),)))
     assert rows(found) == [("0", None, "1.00"), ("1", None, "1.00"), ("2", None, "1.00")]
     assert types(found) == [("o", "int"), ("c", "string"), ("p", "decimal(7,2)")]
 
@@ -59,7 +59,7 @@ def test_csv_and_json(spark: SparkSession, tmp_path: Path):
     csv = Files("csv", (str(tmp_path / "s.csv"),), SCHEMA, {"header": "true", "sep": ";"})
     (tmp_path / "s.json").write_text('{"o": 3, "c": "b", "p": 1}\n{"o": 4}\n')
     both = Reading(SCHEMA, (Part(csv, SAME), Part(Files("json", (str(tmp_path / "s.json"),), SCHEMA), SAME)))
-    found = read(spark, both, "s")
+    found = read(spark, both)
     assert rows(found) == [("1", "a", "2.50"), ("2", None, None), ("3", "b", "1.00"), ("4", None, None)]
 
 
@@ -70,7 +70,7 @@ def test_csv_and_json(spark: SparkSession, tmp_path: Path):
 def test_a_text_of_another_type_is_an_error(spark: SparkSession, tmp_path: Path, name: Any, text: str, said: str):
     path = tmp_path / f"s.{name}"
     path.write_text(text)
-    found = read(spark, Reading(SCHEMA, (Part(Files(name, (str(path),), SCHEMA), SAME),)), "s")
+    found = read(spark, Reading(SCHEMA, (Part(Files(name, (str(path),), SCHEMA), SAME),)))
     with pytest.raises(StepError, match=rf"Spark cannot run the step: .*{path.name}.*{said}"), explained("the step"):
         found.collect()
 
@@ -81,29 +81,38 @@ def test_conditions_expressions_and_weights(spark: SparkSession, tmp_path: Path)
     part = Part(files, columns, where="op <> 'X'", weight="IF(op = 'I', 1, -1)")
     spark.range(7, 8).createOrReplaceTempView("seven")
     more = Part(SparkTable("seven"), {"o": "id", "c": "'x'", "p": "NULL"})
-    found = read(spark, Reading(SCHEMA, (part, more), weighted=True), "s")
+    found = read(spark, Reading(SCHEMA, (part, more), weighted=True))
     assert rows(found) == [("11", "A", "1.50", "1"), ("12", "B", "1.50", "-1"), ("7", "x", None, "1")]
     assert types(found)[-1] == (WEIGHT, "bigint")
-    assert rows(read(spark, Reading(SCHEMA, (more,)), "s")) == [("7", "x", None)]
+    assert rows(read(spark, Reading(SCHEMA, (more,)))) == [("7", "x", None)]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_no_parts_and_no_files_are_no_rows(spark: SparkSession, weighted: bool):
     for parts in ((), (Part(Files("parquet", (), SCHEMA), SAME),)):
-        found = read(spark, Reading(SCHEMA, parts, weighted=weighted), "s")
+        found = read(spark, Reading(SCHEMA, parts, weighted=weighted))
         assert found.collect() == []
         assert types(found) == [("o", "int"), ("c", "string"), ("p", "decimal(7,2)")] + [(WEIGHT, "bigint")] * weighted
 
 
 def test_a_change_log_is_netted(spark: SparkSession, tmp_path: Path):
     files = log(tmp_path, *[(1, "a", "I")] * 3, (1, "a", "D"), (2, None, "I"), (2, None, "D"), (3, None, "I"))
-    found = read(spark, netted(files), "sales")
+    found = read_rows(spark, logged(files), "sales")
     assert rows(found) == [("1", "a", "1.50"), ("1", "a", "1.50"), ("3", None, "1.50")]
     assert types(found) == [("o", "int"), ("c", "string"), ("p", "decimal(7,2)")]
 
 
+def test_of_a_change_log_only_the_columns_asked_for_are_netted(spark: SparkSession, tmp_path: Path):
+    files = log(tmp_path, (1, "a", "I"), (2, "a", "I"), (1, "a", "D"), (3, None, "I"), (4, None, "I"), (4, None, "D"))
+    found = read_rows(spark, logged(files), "sales", {"c"})
+    assert rows(found) == [("a",), (None,)] and types(found) == [("c", "string")]
+    assert read_rows(spark, logged(files), "sales", set()).count() == 2
+    nothing = log(tmp_path, (1, "a", "I"), (1, "a", "D"))
+    assert read_rows(spark, logged(nothing), "sales", set()).count() == 0
+
+
 def test_taking_away_what_is_not_there_is_noticed_where_it_is_read(spark: SparkSession, tmp_path: Path):
-    found = read(spark, netted(log(tmp_path, (1, "a", "I"), (2, "b", "D"))), "sales@t2")
+    found = read_rows(spark, logged(log(tmp_path, (1, "a", "I"), (2, "b", "D"))), "sales@t2")
     message = "Spark cannot run the step: .*sales@t2: a row that is not there was taken away"
     with pytest.raises(StepError, match=message) as error, explained("the step"):
         found.collect()
@@ -113,4 +122,4 @@ def test_taking_away_what_is_not_there_is_noticed_where_it_is_read(spark: SparkS
 
 def test_a_missing_file_is_an_error(spark: SparkSession, tmp_path: Path):
     with pytest.raises(PySparkException, match="PATH_NOT_FOUND"):
-        read(spark, Reading(SCHEMA, (Part(Files("parquet", (str(tmp_path / "gone.parquet"),), SCHEMA), SAME),)), "s")
+        read(spark, Reading(SCHEMA, (Part(Files("parquet", (str(tmp_path / "gone.parquet"),), SCHEMA), SAME),)))

@@ -17,7 +17,7 @@ import tempura
 from tempura.cli import app
 from tempura.errors import JobError, WorkspaceError
 from tempura.spark import verify as verifying
-from tempura.spark.verify import compare
+from tempura.spark.verify import _spoken_of, compare
 from tempura.workspace import Workspace, runfile
 from tests.spark.runjobs import SHOP, THREE, arrive, interpreted, shop
 
@@ -174,3 +174,24 @@ def test_many_differences_are_counted_not_listed(spark: SparkSession, monkeypatc
     monkeypatch.setattr(verifying, "MOST", 50)
     found = compare(spark.range(100).toDF("a"), spark.range(60, 101).toDF("b"))
     assert (found.differing, found.more, len(found.differences)) == (61, 59, verifying.SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT A, count(*) FROM t AS x WHERE EXISTS (SELECT * FROM u WHERE u.b = x.a)", {"a", "b", "t", "u", "x"}),
+        ("SELECT count(`odd name`) FROM t", {"odd name", "t"}),
+        ("SELECT * FROM t", None),
+        ("SELECT t.*, 1 AS one FROM t", None),
+        ("SELECT count(t.*) FROM t", None),
+        ("SELECT a FROM (SELECT * FROM t)", None),
+        ("SELECT a FROM t WHERE a IN (SELECT * FROM u)", None),
+        ("SELECT a FROM t NATURAL JOIN u", None),
+        ("SELECT x FROM t AS s(x, y)", None),
+        ("SELECT x FROM (SELECT a, b FROM t) AS s(x, y)", None),
+        ("SELECT a FROM t PIVOT (sum(b) FOR c IN (1, 2))", None),
+    ],
+)
+def test_columns_that_a_query_does_not_name_are_not_read(query: str, names: set[str] | None):
+    """Of change logs, which have to be added up by all columns that are read."""
+    assert _spoken_of(query) == names

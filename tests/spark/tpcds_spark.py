@@ -22,7 +22,7 @@ from rich.console import Console
 
 from bench import _arrivals
 from tempura.schema import Column
-from tempura.spark.reading import read
+from tempura.spark.reading import read_rows
 from tempura.spark.run import RunReport, run
 from tempura.spark.session import session
 from tempura.spark.states import States
@@ -80,7 +80,7 @@ def _states(spark: SparkSession, done: RunReport, record: dict[str, Any]) -> lis
                 continue
             definition = _definition(step)
             readings = done.course.readings(definition.reads)
-            names = {name: read(spark, reading, name) for name, reading in readings.items()}
+            names = {name: read_rows(spark, reading, name) for name, reading in readings.items()}
             folders = [done.workspace.storage.uri(f) for f in entry.folders]
             found = states.read(folders, tuple(Column(*c) for c in entry.schema))
             problems += _difference(spark, step, done.point, found, frame(spark, definition, names))

@@ -29,7 +29,8 @@ def expected(table: Table, source: Source, timeline: Timeline) -> Table:
     retracts = dict(table.retracts)
     if source.retracts and not retracts:
         retracts = dict.fromkeys(later, RETRACTED)
-    table = replace(table, retractable=table.retractable or source.retracts, retracts=retracts)
+    may_retract = table.retractable or source.retracts
+    table = replace(table, retractable=may_retract, retracts=retracts, logged=source.logged)
     if table.arrives:
         return table
     known = _sketch(source)

@@ -134,6 +134,10 @@ class FileBased(Source):
         return self.weight is not None
 
     @property
+    def logged(self) -> bool:
+        return self.weight is not None
+
+    @property
     def static(self) -> bool:
         return isinstance(self.order, Still)
 
@@ -166,7 +170,7 @@ class FileBased(Source):
 
     def snapshot(self, version: Version) -> Reading:
         log = Log.of_json(version)
-        return self._reading(self._slices(None, log), log, consolidate=self.retracts)
+        return self._reading(self._slices(None, log), log)
 
     def delta(self, since: Version, version: Version) -> Reading:
         log = Log.of_json(version)
@@ -358,7 +362,7 @@ class FileBased(Source):
             return self.columns
         return tuple(Column(n, t) for n, t in columns.items() if self.shows_hidden or n not in self.hidden)
 
-    def _reading(self, slices: Sequence[Slice], log: Log, consolidate: bool = False) -> Reading:
+    def _reading(self, slices: Sequence[Slice], log: Log) -> Reading:
         """Files that are read alike make one part."""
         schema = self._visible(log.columns)
         missing = [c for c in schema if c.name not in log.columns]
@@ -375,7 +379,7 @@ class FileBased(Source):
             columns = {c.name: quoted(c.name) for c in schema} | dict(constants)
             where = arrival.between(after, upto) if arrival and not Slice("", after, upto).whole else None
             parts.append(Part(files, columns, where, self.weight))
-        return Reading(schema, tuple(parts), self.weight is not None, consolidate)
+        return Reading(schema, tuple(parts), self.logged)
 
     def _in_files(self, log: Log, order: tuple[str, ...] | None) -> Schema:
         declared = {c.name: c.nullable for c in self.columns or ()}

@@ -86,8 +86,6 @@ class Reading:
     parts: tuple[Part, ...]
     weighted: bool = False
     """Whether the rows carry weights; then the column `tempura.schema.WEIGHT` comes last."""
-    consolidate: bool = False
-    """Whether weights are to be summed and each row taken that many times; a negative sum is then an error."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +138,11 @@ class Source(ABC):
     @abstractmethod
     def retracts(self) -> bool:
         """Whether a delta can take rows back."""
+
+    @property
+    def logged(self) -> bool:
+        """Whether a snapshot is the sum of all changes so far, and its reading therefore weighted."""
+        return False
 
     @property
     def static(self) -> bool:

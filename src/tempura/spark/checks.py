@@ -8,7 +8,7 @@ file says under which key. All tables are looked at in one query.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, cast
 
@@ -80,9 +80,7 @@ def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
 
 def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> Check | None:
     table, source = job.catalog[name], source_of(job, name)
-    # Adding up is what is checked here, and more than is needed to check it.
-    rows = source.snapshot(pins[name])
-    log, rows = rows.consolidate, replace(rows, consolidate=False)
+    rows, log = source.snapshot(pins[name]), source.logged
     if since is None:
         return Check(table.name, table.key, log, rows)
     change = source.change(since, pins[name])
@@ -125,9 +123,9 @@ _HINTS = {
 
 def _suspects(spark: SparkSession, check: Check) -> DataFrame:
     """Some of what is wrong in a table: the table, the kind of mistake, the key or row as JSON, and how often it is there."""
-    rows = _weighted(read(spark, check.rows, check.table)).select(*_named(check.columns), WEIGHT)
+    rows = _weighted(read(spark, check.rows)).select(*_named(check.columns), WEIGHT)
     if check.arrived is not None:
-        rows = _touched(rows, _weighted(read(spark, check.arrived, check.table)), check)
+        rows = _touched(rows, _weighted(read(spark, check.arrived)), check)
     if check.taken:
         rows = rows.groupBy(*_named(check.columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
     least = F.min(WEIGHT) if check.taken else F.lit(0)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import tempura.course as courses
 from tempura.algebra import Read
+from tempura.algebra.physical import snapshot_name
 from tempura.course import Course
 from tempura.definitions import Fingerprints
 from tempura.job import Job
@@ -27,10 +28,10 @@ from tempura.spark.checks import carry_out, checked, due
 from tempura.spark.execute import run_steps
 from tempura.spark.measure import Meter
 from tempura.spark.names import quoted
-from tempura.spark.reading import read
+from tempura.spark.reading import read, read_rows
 from tempura.spark.report import RunReport, as_state, schema_of, totals
 from tempura.spark.session import session
-from tempura.spark.states import States, buckets
+from tempura.spark.states import States, Written, buckets
 from tempura.spark.steps import StepError, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
 from tempura.workspace.change import write_change
@@ -202,6 +203,8 @@ class PointRun:
         self.buckets = known[0] if known else buckets(self._spark, largest)
         wanted = {name for step in self.steps for name in step.reads}
         self._readings = self.course.readings(wanted)
+        logged = [table.name for table in self.job.catalog.values() if table.logged]
+        self._logs = {snapshot_name(name, p.name) for name in logged for p in self.job.timeline.points}
 
     def _open_states(self) -> States:
         assert self._spark is not None
@@ -217,18 +220,15 @@ class PointRun:
             else self.attempt.folder_for_result(_query(step))
         )
         fault(f"before {step.name}")
-        with self._meter.span() as span, explained(step.name, "`tempura plan --sql` shows its SQL"):
-            gathered = gather(step, self.entries)
-            rows = frame(self._spark, gathered.step, {n: self._frame(gathered, n) for n in gathered.step.reads})
-            written = self._states.write(
-                rows,
-                self.workspace.storage.uri(where),
-                bytes=step.bytes,
-                partition=step.partition,
-                buckets=self.buckets if step.partition else 0,
-                ordered=step.ordered,
-                order=order_left(step) if step.kind == "result" else (),
-            )
+        with self._meter.span() as span:
+            try:
+                written = self._write(step, where)
+            except StepError:
+                if self._logs.isdisjoint(step.reads):
+                    raise
+                # The query may fail for a row that was logged, and has been taken back since.
+                self.tell(f"again {step.kind} {step.name}, with the changes added up first")
+                written = self._write(step, where, added_up=True)
         fault(f"after {step.name}")
         entry = StepEntry(
             step.name, step.kind, step.view, step.sql, _estimated(step), asdict(span.measured(written.rows))
@@ -236,6 +236,21 @@ class PointRun:
         columns = tuple((c.name, c.type, c.nullable) for c in written.columns)
         finished = self.attempt.record(entry, self._output(step, where, columns, written.rows))
         self._take(step, finished.step, finished.output)
+
+    def _write(self, step: Step, where: str, added_up: bool = False) -> Written:
+        assert self._spark is not None and self._states is not None
+        with explained(step.name, "`tempura plan --sql` shows its SQL"):
+            gathered = gather(step, self.entries)
+            names = {name: self._frame(gathered, name, added_up) for name in gathered.step.reads}
+            return self._states.write(
+                frame(self._spark, gathered.step, names),
+                self.workspace.storage.uri(where),
+                bytes=step.bytes,
+                partition=step.partition,
+                buckets=self.buckets if step.partition else 0,
+                ordered=step.ordered,
+                order=order_left(step) if step.kind == "result" else (),
+            )
 
     def _output(self, step: Step, where: str, columns: Columns, rows: int) -> Output:
         if step.kind == "state":
@@ -292,8 +307,8 @@ class PointRun:
         with explained(f"the delta of {query}"):
             self._states.write(difference, uri(folder))
 
-    def _frame(self, gathered: Gathered, name: str) -> DataFrame:
-        """What a name in a step's SQL stands for."""
+    def _frame(self, gathered: Gathered, name: str, added_up: bool) -> DataFrame:
+        """What a name in a step's SQL stands for; a table that is kept as its changes has their weights, or those of its rows if it is to be added up."""
         assert self._spark is not None and self._states is not None
         entry = gathered.entries.get(name) or self.entries.get(name)
         if entry is not None:
@@ -306,11 +321,11 @@ class PointRun:
                 ordered=entry.ordered,
             )
         reading = self._readings[name]
-        rows = read(self._spark, reading, name)
         weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in gathered.step.tree.walk())
-        if weighted and not reading.weighted:
-            return rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
-        return rows
+        if weighted and reading.weighted and not (added_up and name in self._logs):
+            return read(self._spark, reading)
+        rows = read_rows(self._spark, reading, name)
+        return rows.withColumn(WEIGHT, F.lit(1).cast("bigint")) if weighted else rows
 
     # Committing.
 

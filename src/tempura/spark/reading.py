@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import reduce
 
 from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
@@ -21,16 +22,23 @@ NEGATIVE = "a row that is not there was taken away"
 _COPY = "__copy"
 
 
-def read(spark: SparkSession, reading: Reading, what: str) -> DataFrame:
-    """The rows of a reading, with the weight last if it is weighted. `what` names them in the error of a net weight below zero.
-
-    That error is raised by Spark, when such a row is read.
-    """
-    weighted = reading.weighted or reading.consolidate
+def read(spark: SparkSession, reading: Reading) -> DataFrame:
+    """The rows of a reading, with the weight last if it is weighted."""
     if not reading.parts:
         return _no_rows(spark, reading.schema, reading.weighted)
-    frame = reduce(DataFrame.unionAll, [_part(spark, p, reading.schema, weighted) for p in reading.parts])
-    return _netted(frame, reading.schema, what) if reading.consolidate else frame
+    return reduce(DataFrame.unionAll, [_part(spark, p, reading.schema, reading.weighted) for p in reading.parts])
+
+
+def read_rows(spark: SparkSession, reading: Reading, what: str, columns: Collection[str] | None = None) -> DataFrame:
+    """The rows of a reading without weights, each as often as its weights sum to; with `columns`, at least these of them.
+
+    The sums are of the columns that are asked for, of which there are fewer: a row of them is there as often as all rows that have it. `what` names the rows in
+    the error of a sum below zero, which Spark raises when such a row is read.
+    """
+    frame = read(spark, reading)
+    if not reading.weighted:
+        return frame
+    return _netted(frame, [c.name for c in reading.schema if columns is None or c.name in columns], what)
 
 
 def _part(spark: SparkSession, part: Part, schema: Schema, weighted: bool) -> DataFrame:
@@ -85,9 +93,8 @@ def _no_rows(spark: SparkSession, schema: Schema, weighted: bool) -> DataFrame:
     return spark.sql(f"SELECT {', '.join(columns)} WHERE FALSE")
 
 
-def _netted(frame: DataFrame, schema: Schema, what: str) -> DataFrame:
-    """Each row as often as its weights sum to."""
-    columns: list[Column] = [F.col(quoted(c.name)) for c in schema]
+def _netted(frame: DataFrame, names: Sequence[str], what: str) -> DataFrame:
+    columns: list[Column] = [F.col(quoted(name)) for name in names]
     net = frame.groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
     negative = F.raise_error(f"{what}: {NEGATIVE}")
     times = F.when(F.col(WEIGHT) < 0, negative).otherwise(F.col(WEIGHT))

@@ -23,7 +23,7 @@ from tempura.errors import JobError, WorkspaceError
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column
 from tempura.spark.names import quoted
-from tempura.spark.reading import read
+from tempura.spark.reading import read_rows
 from tempura.spark.session import session
 from tempura.spark.states import States
 from tempura.spark.steps import explained
@@ -169,13 +169,40 @@ def _types(found: DataFrame, expected: DataFrame) -> tuple[str, ...]:
 
 def batch(spark: SparkSession, job: Job, query: str, pins: Pins) -> DataFrame:
     """What a query gives over the tables as they were pinned. Its text is run as it stands, with the tables as names before it."""
-    frames = {
-        table.name: read(spark, source_of(job, table.name).snapshot(pins[table.name.lower()]), table.name)
-        for table in job.catalog.values()
-    }
+    columns = _spoken_of(query)
+
+    def rows(name: str) -> DataFrame:
+        return read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns)
+
+    frames = {table.name: rows(table.name) for table in job.catalog.values()}
     with explained("the query in batch", "it is run as it stands in the job"):
         text = _completed(query, lambda: _over(spark, query, frames).columns)
         return _over(spark, text, frames)
+
+
+class _Names(frozenset[str]):
+    """Names without regard to case."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(str(name).lower())
+
+
+def _spoken_of(query: str) -> _Names | None:
+    """All names in a query, columns' among them; None where it may read columns without naming them."""
+    tree = sqlglot.parse_one(query, dialect="spark")
+    stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count) and not _exists(star)]
+    natural = [join for join in tree.find_all(exp.Join) if join.args.get("method")]
+    renamed = [table for table in tree.find_all(exp.Table, exp.Subquery) if table.alias_column_names]
+    if stars or natural or renamed or tree.find(exp.Pivot):
+        return None
+    return _Names(part.name.lower() for part in tree.find_all(exp.Identifier))
+
+
+def _exists(star: exp.Star) -> bool:
+    """Whether it is the one in `EXISTS (SELECT * …)`, which reads no column."""
+    select = star.parent
+    above = select.parent if isinstance(select, exp.Select) else None
+    return isinstance(above.parent if isinstance(above, exp.Subquery) else above, exp.Exists)
 
 
 def _over(spark: SparkSession, query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
