@@ -41,9 +41,9 @@ def register(
             given.append((*row, weight))
         else:
             given += [(*row, weight + 2), (*row, -2)]
-    if weighted and rows:
-        # A row that is not in the bag, though it shares all but one value with one that is.
-        row = next(iter(rows))
+    if weighted:
+        # A row that is not in the bag, though it shares all but one value with one that is, if there is any.
+        row = next(iter(rows), (None,) * len(schema))
         gone = (*row[:-1], None)
         given += [(*gone, 1), (*gone, -1)]
     if given:
