@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -42,10 +41,10 @@ def register(
         else:
             given += [(*row, weight + 2), (*row, -2)]
     if weighted:
-        # A row that is not in the bag, though it shares all but one value with one that is, if there is any.
+        # Rows that are not in the bag, though they share all but one value with one that is, if there is any.
         row = next(iter(rows), (None,) * len(schema))
-        gone = (*row[:-1], None)
-        given += [(*gone, 1), (*gone, -1)]
+        for gone in ((*row[:-1], None), (None, *row[1:])):
+            given += [(*gone, 1), (*gone, -1)]
     if given:
         marks = "(" + ", ".join("?" for _ in given[0]) + ")"
         connection.execute(
@@ -62,19 +61,6 @@ def register_all(connection: duckdb.DuckDBPyConnection, tree: Op, tables: Mappin
             register(connection, op.table, op.columns, tables[op.table])
 
 
-def log_name(name: str) -> str:
-    """The name under which tests have a table's changes as of a point, beside its rows."""
-    return f"{name} log"
-
-
-def from_logs(tree: Op) -> Op:
-    """The tree with its reads of logged tables, as of a point, under the names that tests give these."""
-    if isinstance(tree, Read):
-        snapshot = "@" in tree.name and ":" not in tree.name
-        return replace(tree, name=log_name(tree.name)) if snapshot and tree.weighted else tree
-    return tree.over([from_logs(i) for i in tree.inputs]) if tree.inputs else tree
-
-
 def register_history(
     connection: duckdb.DuckDBPyConnection, catalog: Catalog, points: Sequence[str], history: Mapping[str, Sequence[Bag]]
 ) -> None:
@@ -83,8 +69,6 @@ def register_history(
         rows = history[table.name]
         for i, point in enumerate(points):
             register(connection, snapshot_name(table.name, point), table.columns, rows[i])
-            if table.logged:
-                register(connection, log_name(snapshot_name(table.name, point)), table.columns, rows[i], weighted=True)
             for j in range(i):
                 change = minus(rows[i], rows[j])
                 register(connection, delta_name(table.name, points[j], point), table.columns, change, table.can_retract)

@@ -11,7 +11,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -24,7 +24,6 @@ from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.plans import IncrementalPlan, Run, Step
 from tempura.schema import WEIGHT
 from tempura.sql.lower import lower, to_sql
-from tests.duck import from_logs
 
 TOLERANCE = 1e-6
 FLOATS = ("DOUBLE", "FLOAT")
@@ -95,12 +94,7 @@ def execute(
         for i, run in enumerate(plan.runs):
             for step in run.steps:
                 _check_reads(step, made, points[: i + 1])
-                _create(
-                    connection,
-                    step.name,
-                    replace(step, tree=from_logs(step.tree)).to_sql("duckdb"),
-                    f"{step.name} at {run.point}",
-                )
+                _create(connection, step.name, step.to_sql("duckdb"), f"{step.name} at {run.point}")
                 made.add(step.name)
                 report.steps += 1
                 _compare(report, connection, run, step, batch, check_states)

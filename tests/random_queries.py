@@ -84,9 +84,7 @@ def tables(draw: Any) -> Catalog:
         arrives = draw(st.sampled_from((ARRIVALS[0], *ARRIVALS)))
         retracts = {p: 0.2 for p in ("t2", "t3") if arrives and draw(st.integers(0, 2)) == 0}
         key = ("id",) if name in KEYED else ()
-        shown = tuple(Column(c, kind, c not in key) for c, kind in columns)
-        logged = bool(retracts) and draw(st.booleans())
-        found.append(Table(name, shown, key, arrives, retracts, logged=logged))
+        found.append(Table(name, tuple(Column(c, kind, c not in key) for c, kind in columns), key, arrives, retracts))
     return Catalog(*found)
 
 

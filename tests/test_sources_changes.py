@@ -78,7 +78,7 @@ def test_operations(tmp_path: Path):
     assert {row: weight for row, weight in bag(delta).items()} == {(2,): -1, (4,): 1}
     assert source.change(first, second) == Change(3, 3)
     assert bag(source.snapshot(second)) == Counter({(1,): 1, (2,): 1, (3,): 1, (4,): 1})
-    assert source.statistics(second).rows == 4
+    assert source.statistics(second).rows == 4 and source.change(None, second) == Change(7, 3)
 
 
 def test_signed_counts_by_folder(tmp_path: Path):

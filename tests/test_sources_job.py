@@ -120,6 +120,25 @@ def test_sources_that_retract(folder: Path):
     assert "result@24:00" in plan
 
 
+def test_recomputing_from_a_log_is_known_to_be_dearer(folder: Path):
+    path = folder / "data/sales/a.parquet"
+    pq.write_table(pq.read_table(path).append_column("op", pa.array(["I"] * 100)), path)
+    text = JOB.replace("kind: files", "kind: changes, operation: op")
+    job = Job.parse(text.replace("    key: id\n", "    arrives: {14:00: 1e6, 19:00: 1e6, 24:00: 1e6}\n"), folder)
+    sales = job.catalog["sales"]
+    assert sales.logged and sales.listed(job.timeline, 2) == pytest.approx(3e6 + 0.01 * 1e6 + 0.01 * 1.99e6)
+
+    def recomputed(table: Table) -> float:
+        return tempura.plan(dataclasses.replace(job, policy="full", catalog=Catalog(table), sources={})).cost.total
+
+    plain, logged, long = (
+        recomputed(dataclasses.replace(sales, **made)) for made in ({"logged": False}, {}, {"cancelled": 5e6})
+    )
+    assert plain < logged < long
+    auto = tempura.plan(job).cost.total
+    assert auto <= logged, "never dearer than recomputing"
+
+
 def test_delta_tables_retract_unless_they_only_grow(folder: Path):
     text = JOB.replace("{kind: files, path: data/sales, format: parquet, arrival: at}", "{kind: delta, path: lake}")
     rows = pa.table({"id": [1, 2], "price": [1.0, 2.0]})

@@ -58,7 +58,7 @@ class Table:
     retractable: bool = False
     """Whether rows may be taken back even where no share is expected: then no plan may rely on the table only growing."""
     logged: bool = False
-    """Whether the table is kept as the changes that made it: reading it lists every row that came and every one that was taken back, with weights."""
+    """Whether the table is kept as the changes that made it, which have to be added up to read it as of a point."""
     cancelled: float = 0.0
     """Of a logged table, the rows that had been taken back by the first point."""
 
@@ -126,9 +126,9 @@ class Table:
         )
 
     def listed(self, timeline: Timeline, point: int) -> float:
-        """The rows that are read of the table as of a point: those it holds and, in a log, all that came and went, both times."""
+        """The rows that the table's log has up to a point: those it holds, and all that came and went, both times."""
         gone = self.cancelled + sum(self.retracted(timeline, p) for p in range(point + 1))
-        return self.rows(timeline, point) + (2 * gone if self.logged else 0.0)
+        return self.rows(timeline, point) + 2 * gone
 
     def column(self, name: str) -> Column:
         for c in self.columns:

@@ -225,9 +225,19 @@ class Implementation:
     def read(self, found: list[Alternative], member: Member, place: Place) -> None:
         """A base table is scanned."""
         if place is None:
-            found.append(
-                Alternative(self.cost.scan(member.output) + EPSILON, (), Choice("scan", member.op, member.source))
-            )
+            work = self._scan(member.op.name, member.output)
+            found.append(Alternative(work, (), Choice("scan", member.op, member.source)))
+
+    def _scan(self, name: str, stats: Stats) -> float:
+        """What it costs to read some columns of a base table, or of its change."""
+        table, _, when = name.partition("@")
+        own, points = self.space.catalog[table], [p.name for p in self.space.timeline.points]
+        log = (
+            stats.thinned(own.listed(self.space.timeline, points.index(when)))
+            if own.logged and when in points
+            else None
+        )
+        return self.cost.scan(stats, log) + EPSILON
 
     def in_passing(self, found: list[Alternative], member: Member, place: Place) -> None:
         """Operators that leave rows where they are."""
@@ -244,7 +254,8 @@ class Implementation:
         read = next((m for m, _ in self.space.members(below) if m.op is Read), None)
         if read is not None and place is None and all(o.expr.name for o in op.outputs):
             tree = op.over([read.op.build((), read.payload)])
-            found.append(Alternative(self.cost.scan(member.output) + EPSILON, (), Choice("scan", tree, member.source)))
+            work = self._scan(read.payload[0], member.output)
+            found.append(Alternative(work, (), Choice("scan", tree, member.source)))
             return
         if place is not None:
             came_from = {o.name: o.expr.name for o in op.outputs}

@@ -249,7 +249,7 @@ class Space:
         point = self.timeline.points[self.ticks.point_of(end)].name
         keys = frozenset([frozenset(key)]) if key else frozenset[frozenset[str]]()
         if start < 0:
-            return snapshot_name(table, point), schema, self.catalog[table].logged, keys
+            return snapshot_name(table, point), schema, False, keys
         before = self.timeline.points[self.ticks.point_of(start)].name
         return delta_name(table, before, point), schema, self.catalog[table].can_retract, frozenset[frozenset[str]]()
 

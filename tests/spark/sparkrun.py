@@ -18,7 +18,6 @@ from tempura.schema import WEIGHT
 from tempura.spark.names import quoted
 from tempura.spark.states import States
 from tempura.spark.steps import frame, order_left
-from tests.duck import from_logs
 from tests.duckrun import completed, query_of, unmatched
 
 BUCKETS = 2
@@ -52,7 +51,7 @@ def execute(spark: SparkSession, plan: IncrementalPlan, base: Base, batch: Mappi
                 path = str(folder / run.point / f"step{number}")
                 order = order_left(step) if step.kind == "result" else ()
                 written = states.write(
-                    frame(spark, replace(step, tree=from_logs(step.tree)), names),
+                    frame(spark, step, names),
                     path,
                     partition=step.partition,
                     buckets=BUCKETS,

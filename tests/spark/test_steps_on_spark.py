@@ -24,7 +24,6 @@ from tempura.schema import WEIGHT, Column, Schema
 from tempura.spark.names import declared
 from tempura.testing import random_history
 from tempura.timeline import MAIN, Point, Timeline
-from tests.duck import log_name
 from tests.spark.runjobs import interpreted
 from tests.spark.sparkrun import Report, execute
 from tests.test_perturbation import Perturbed
@@ -66,9 +65,7 @@ class Histories:
         for table in tables.values():
             rows = history[table.name]
             for i, point in enumerate(POINTS):
-                name = snapshot_name(table.name, point)
-                for called, weighted in ((name, False), (log_name(name), True)):
-                    self.frames[called] = _frame(spark, table.columns, rows[i], weighted)
+                self.frames[snapshot_name(table.name, point)] = _frame(spark, table.columns, rows[i], False)
                 for j in range(i):
                     change = minus(rows[i], rows[j])
                     self.frames[delta_name(table.name, POINTS[j], point)] = _frame(
@@ -115,10 +112,7 @@ def check(spark: SparkSession, job: Job, plan: tempura.IncrementalPlan, base: ob
 
 def planned(query: str, retracts: bool, seed: int) -> tuple[Job, tempura.IncrementalPlan]:
     """A plan as for a million times the rows, so that it is worth keeping states, at random prices, so that they are of many kinds."""
-    tables = [
-        replace(t, arrives={p: 1e6 * n for p, n in t.arrives.items()}, logged=seed % 2 == 0 and t.can_retract)
-        for t in catalog(retracts).values()
-    ]
+    tables = [replace(t, arrives={p: 1e6 * n for p, n in t.arrives.items()}) for t in catalog(retracts).values()]
     objective = ("weighted", "latest-first")[seed % 2]
     job = Job(query=query, catalog=Catalog(*tables), timeline=TIMELINE, objective=objective, policy="incremental")
     return job, tempura.plan(job, cost=Perturbed(seed), baselines=False)

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 from tempura.algebra import (
     Affected,
     Aggregate,
-    AggregateCall,
     AggregateState,
     AntiJoin,
     Empty,
@@ -36,7 +35,6 @@ from tempura.algebra import (
     Values,
     Window,
 )
-from tempura.algebra.incremental import is_float, parts
 from tempura.algebra.joins import JOINS
 from tempura.errors import PlanError
 from tempura.estimate.column import sample_distinct
@@ -87,8 +85,8 @@ class CostModel(Protocol):
         """An operator's own work; its inputs are where its shape wants them."""
         ...
 
-    def scan(self, stats: Stats) -> float:
-        """Reading (a part of) a base table, of the columns in `stats`."""
+    def scan(self, stats: Stats, log: Stats | None = None) -> float:
+        """Reading (a part of) a base table, of the columns in `stats`; where it is kept as a log, by adding that up."""
         ...
 
     def exchange(self, stats: Stats) -> float:
@@ -158,14 +156,17 @@ class SparkCost:
                 hint="for an operator of your own add a function to tempura.estimate.cost.WORK",
             )
         found = function(self.profile, op, inputs, output, shape)
-        found = found._replace(fixed=found.fixed + self.profile.operator)
-        return found.plus(_netting(self.profile, op, inputs)) if any(map(_cancels, inputs)) else found
+        return found._replace(fixed=found.fixed + self.profile.operator)
 
     def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
         return self.total(self.vector(op, inputs, output, shape))
 
-    def scan(self, stats: Stats) -> float:
-        return self.total(_scan(self.profile, stats))
+    def scan(self, stats: Stats, log: Stats | None = None) -> float:
+        p = self.profile
+        if log is None:
+            return self.total(_scan(p, stats))
+        adding_up = CostVector(log.rows * (p.aggregate_row + p.aggregate_call_row) + stats.rows * p.output_row)
+        return self.total(_scan(p, log).plus(adding_up)) + self.exchange(log)
 
     def exchange(self, stats: Stats) -> float:
         p = self.profile
@@ -212,7 +213,7 @@ class UnitCost:
         new = [True] * len(inputs) if shape.new is None else shape.new
         return sum(i.rows for i, fresh in zip(inputs, new, strict=True) if fresh)
 
-    def scan(self, stats: Stats) -> float:
+    def scan(self, stats: Stats, log: Stats | None = None) -> float:
         return stats.rows
 
     def exchange(self, stats: Stats) -> float:
@@ -309,42 +310,6 @@ def _work_group(p: Profile, op: Op, inputs: Sequence[Stats], output: Stats, shap
     rows = sum(i.rows for i in inputs)
     cpu = rows * (p.aggregate_row + calls * p.aggregate_call_row) + output.rows * p.output_row
     return CostVector(cpu, memory=output.bytes * p.memory_byte)
-
-
-def _cancels(stats: Stats) -> bool:
-    """Whether some of the rows take others back."""
-    return stats.retracted > 1e-9 * stats.rows
-
-
-def _netting(p: Profile, op: Op, inputs: Sequence[Stats]) -> CostVector:
-    """Adding up the weights of rows that take each other back, for operators that have to know which are there (`sql/lower/weights.py`)."""
-    found = CostVector()
-    for x in inputs[-1:] if isinstance(op, _LOOK_UPS) else inputs if _sees_rows(op) else ():
-        if _cancels(x):
-            compared = [c for c in x.columns if c in op.on.columns] if isinstance(op, (SemiJoin, AntiJoin)) else None
-            rows = x.rows if compared is None else min(x.rows, p.cores * x.groups(compared))
-            width = x.width if compared is None else sum(x.columns[c].width for c in compared)
-            cpu = x.rows * (p.aggregate_row + p.aggregate_call_row) + rows * p.exchange_row
-            found = found.plus(CostVector(cpu, network=rows * (width + 8) * p.exchange_byte, fixed=p.shuffle))
-    return found
-
-
-_LOOK_UPS = (SemiJoin, AntiJoin, LeftOuterJoin)
-
-
-def _sees_rows(op: Op) -> bool:
-    """Whether an operator has to see each row of all its inputs as often as it is there."""
-    if isinstance(op, Aggregate):
-        return not all(map(_adds_up, op.calls))
-    if isinstance(op, AggregateState):
-        return any("m" in (parts(call) or ()) for call in op.calls)
-    return isinstance(op, (FullOuterJoin, Window, TopK))
-
-
-def _adds_up(call: AggregateCall) -> bool:
-    """Whether a call is made of sums from which what is taken back can be subtracted without a trace; means are mostly of whole numbers and decimals."""
-    whole = call.function in ("count", "avg") or (call.function == "sum" and not is_float(call.column.type))
-    return whole and not call.distinct
 
 
 def _sorting(p: Profile, rows: float, kept: float) -> float:

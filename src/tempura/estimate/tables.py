@@ -16,8 +16,8 @@ Tables = Mapping[str, Table]
 
 def table_stats(table: Table, timeline: Timeline, point: int, tables: Tables | None = None) -> Stats:
     """A table as of a point. `tables` lets foreign keys take the number of values of what they refer to."""
-    rows, net = (table.listed(timeline, point), table.rows(timeline, point)) if point >= 0 else (0.0, 0.0)
-    return _stats(table, rows, net, (0.0, _arrived(table, timeline, -1, point)), tables)
+    rows = table.rows(timeline, point) if point >= 0 else 0.0
+    return _stats(table, rows, rows, (0.0, _arrived(table, timeline, -1, point)), tables)
 
 
 def delta_stats(

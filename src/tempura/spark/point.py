@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import tempura.course as courses
-from tempura.algebra import Read
-from tempura.algebra.physical import snapshot_name
+from tempura.algebra import Op, Project, Read
 from tempura.course import Course
 from tempura.definitions import Fingerprints
 from tempura.job import Job
@@ -31,7 +30,7 @@ from tempura.spark.names import quoted
 from tempura.spark.reading import read, read_rows
 from tempura.spark.report import RunReport, as_state, schema_of, totals
 from tempura.spark.session import session
-from tempura.spark.states import States, Written, buckets
+from tempura.spark.states import States, buckets
 from tempura.spark.steps import StepError, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
 from tempura.workspace.change import write_change
@@ -203,8 +202,6 @@ class PointRun:
         self.buckets = known[0] if known else buckets(self._spark, largest)
         wanted = {name for step in self.steps for name in step.reads}
         self._readings = self.course.readings(wanted)
-        logged = [table.name for table in self.job.catalog.values() if table.logged]
-        self._logs = {snapshot_name(name, p.name) for name in logged for p in self.job.timeline.points}
 
     def _open_states(self) -> States:
         assert self._spark is not None
@@ -220,30 +217,11 @@ class PointRun:
             else self.attempt.folder_for_result(_query(step))
         )
         fault(f"before {step.name}")
-        with self._meter.span() as span:
-            try:
-                written = self._write(step, where)
-            except StepError:
-                if self._logs.isdisjoint(step.reads):
-                    raise
-                # The query may fail for a row that was logged, and has been taken back since.
-                self.tell(f"again {step.kind} {step.name}, with the changes added up first")
-                written = self._write(step, where, added_up=True)
-        fault(f"after {step.name}")
-        entry = StepEntry(
-            step.name, step.kind, step.view, step.sql, _estimated(step), asdict(span.measured(written.rows))
-        )
-        columns = tuple((c.name, c.type, c.nullable) for c in written.columns)
-        finished = self.attempt.record(entry, self._output(step, where, columns, written.rows))
-        self._take(step, finished.step, finished.output)
-
-    def _write(self, step: Step, where: str, added_up: bool = False) -> Written:
-        assert self._spark is not None and self._states is not None
-        with explained(step.name, "`tempura plan --sql` shows its SQL"):
+        with self._meter.span() as span, explained(step.name, "`tempura plan --sql` shows its SQL"):
             gathered = gather(step, self.entries)
-            names = {name: self._frame(gathered, name, added_up) for name in gathered.step.reads}
-            return self._states.write(
-                frame(self._spark, gathered.step, names),
+            rows = frame(self._spark, gathered.step, {n: self._frame(gathered, n) for n in gathered.step.reads})
+            written = self._states.write(
+                rows,
                 self.workspace.storage.uri(where),
                 bytes=step.bytes,
                 partition=step.partition,
@@ -251,6 +229,13 @@ class PointRun:
                 ordered=step.ordered,
                 order=order_left(step) if step.kind == "result" else (),
             )
+        fault(f"after {step.name}")
+        entry = StepEntry(
+            step.name, step.kind, step.view, step.sql, _estimated(step), asdict(span.measured(written.rows))
+        )
+        columns = tuple((c.name, c.type, c.nullable) for c in written.columns)
+        finished = self.attempt.record(entry, self._output(step, where, columns, written.rows))
+        self._take(step, finished.step, finished.output)
 
     def _output(self, step: Step, where: str, columns: Columns, rows: int) -> Output:
         if step.kind == "state":
@@ -307,8 +292,8 @@ class PointRun:
         with explained(f"the delta of {query}"):
             self._states.write(difference, uri(folder))
 
-    def _frame(self, gathered: Gathered, name: str, added_up: bool) -> DataFrame:
-        """What a name in a step's SQL stands for; a table that is kept as its changes has their weights, or those of its rows if it is to be added up."""
+    def _frame(self, gathered: Gathered, name: str) -> DataFrame:
+        """What a name in a step's SQL stands for."""
         assert self._spark is not None and self._states is not None
         entry = gathered.entries.get(name) or self.entries.get(name)
         if entry is not None:
@@ -322,9 +307,9 @@ class PointRun:
             )
         reading = self._readings[name]
         weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in gathered.step.tree.walk())
-        if weighted and reading.weighted and not (added_up and name in self._logs):
+        if weighted and reading.weighted:
             return read(self._spark, reading)
-        rows = read_rows(self._spark, reading, name)
+        rows = read_rows(self._spark, reading, name, _columns_read(gathered.step.tree, name))
         return rows.withColumn(WEIGHT, F.lit(1).cast("bigint")) if weighted else rows
 
     # Committing.
@@ -395,6 +380,14 @@ def _driver() -> Generator[None]:
 
 def _estimated(step: Step) -> dict[str, float | int | None]:
     return {"rows": step.rows, "bytes": step.bytes, "cost": step.cost}
+
+
+def _columns_read(tree: Op, name: str) -> frozenset[str] | None:
+    """The columns of a relation that a tree uses, if it projects to them wherever it reads it; else None."""
+    above = [op for op in tree.walk() if any(isinstance(i, Read) and i.name == name for i in op.inputs)]
+    if not above or not all(isinstance(op, Project) for op in above):
+        return None
+    return frozenset(c for op in above if isinstance(op, Project) for o in op.outputs for c in o.expr.columns)
 
 
 def _order(step: Step) -> tuple[str, ...]:

@@ -30,8 +30,10 @@ def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
     for aggregate in op.calls:
         outputs |= state_parts(aggregate, block.bind, block.weight, lowering.dialect, known)
     # Without groups SQL would give a row for no rows. Groups in which all parts cancel out stay: a filter over k sums, renamed above it,
-    # takes Spark's optimizer 2^k steps, and whoever merges or finishes states leaves groups without rows out.
+    # takes Spark's optimizer 2^k steps, and whoever merges or finishes states leaves groups without rows out. Of DISTINCT, all that a state tells is which groups are there.
     having = None if keys else exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=number(0))
+    if keys and not op.calls and block.weight is not None:
+        having = differs_from_zero(call("sum", block.weight))
     return Closed(render(block, outputs, group=keys.values(), having=having), tuple(outputs), False)
 
 
