@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,38 @@ def test_change_logs(spark: SparkSession, tmp_path: Path, query: str, key: str, 
     third = ran(spark, job)
     assert loaded(third)
     assert any(row[WEIGHT] < 0 for row in third.delta.collect()) == bool(key)
+
+
+EXACT = """\
+name: exact
+query: "SELECT c, sum(amount) AS total, avg(amount) AS mean, avg(micros) AS at, count(*) AS n FROM log GROUP BY c"
+tables:
+  log:
+    columns: {c: string, amount: 'decimal(20,10)', micros: bigint}
+    source: {kind: changes, path: log, format: parquet, operation: {count: n}}
+timeline: [{at: '1', deliver: true}, {at: '2', deliver: true}, {at: '3', deliver: true}]
+policy: incremental
+"""
+
+
+def test_long_decimals_and_means_of_large_numbers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A product with a weight must not round, nor a sum of large numbers overflow where Spark's mean does not."""
+    magnify(monkeypatch)
+    types = {"c": pa.string(), "amount": pa.decimal128(20, 10), "micros": pa.int64(), "n": pa.int64()}
+
+    def logged(name: str, *rows: tuple[str, str, int, int]) -> None:
+        put(tmp_path / f"log/{name}.parquet", types, [(c, Decimal(a), m, n) for c, a, m, n in rows])
+
+    large = 2**62
+    logged("1", *(("a", f"{i}.0123456789", large + i, 1 + i % 3) for i in range(9)), ("b", "0.0000000001", large, 1))
+    job = replace(Job.parse(EXACT, tmp_path), cluster=STEADY)
+    ran(spark, job)
+    logged(
+        "2", ("a", "4.0123456789", large + 4, -2), ("a", "7.0000000003", -large, 3), ("b", "0.0000000001", large, -1)
+    )
+    assert loaded(ran(spark, job))
+    logged("3", ("a", "7.0000000003", -large, -1), ("c", "-9999999999.9999999999", large, 2))
+    assert loaded(ran(spark, job))
 
 
 def test_a_row_that_the_query_fails_for_may_be_taken_back(spark: SparkSession, tmp_path: Path):

@@ -42,19 +42,43 @@ def sum_type(aggregate: AggregateCall, dialect: str) -> str:
     return f"decimal({precision},{scale})"
 
 
+def weighed(value: Sql, weight: Sql, kind: str) -> Sql:
+    """A value as often as its weight says; `kind` is the type of its sum.
+
+    In a product Spark makes room for a weight of twenty digits, and rounds a decimal that is long itself. So such a one is only multiplied by weights other than 1 and -1, and by shorter ones
+    where that is possible.
+    """
+    found = _DECIMAL.fullmatch(kind)
+    if found is None or int(found[1]) <= 17 or int(found[2]) <= 6:
+        return product(value, weight)
+    scale = int(found[2])
+    several = cast_to(product(value, weight), f"decimal(38,{scale})")
+    if scale <= 28:
+        short = [(value, f"decimal(28,{scale})"), (weight, "decimal(9,0)")]
+        tried = [exp.TryCast(this=tree.copy(), to=exp.DataType.build(to, dialect="spark")) for tree, to in short]
+        several = call("coalesce", product(*tried), several)
+    once, back = (exp.EQ(this=atom(weight), expression=times) for times in (number(1), exp.Neg(this=number(1))))
+    return case((once, value), (back, exp.Neg(this=atom(value))), default=several)
+
+
 def exact(aggregate: AggregateCall, columns: Mapping[str, Column]) -> bool:
     """Whether adding and taking away the same values surely leaves what was there: counts, integers and decimals do, floats do not."""
     if aggregate.distinct or aggregate.function not in ("count", "sum", "avg"):
         return False
     if aggregate.function == "count":
         return True
-    argument = aggregate.argument.name if aggregate.argument else None
-    known = columns[argument].type if argument is not None and argument in columns else UNKNOWN
+    known = _type(aggregate, columns)
     kinds = (aggregate.column.type, known) if aggregate.function == "sum" else (known, aggregate.column.type)
     integral = ("tinyint", "smallint", "int", "bigint", "integer", "long")
     if aggregate.function == "avg":
         return aggregate.column.type.startswith("decimal") or known in integral or known.startswith("decimal")
     return any(kind.startswith("decimal") or kind in integral for kind in kinds)
+
+
+def _type(aggregate: AggregateCall, columns: Mapping[str, Column]) -> str:
+    """The type of what a call is over, where it is a column."""
+    argument = aggregate.argument.name if aggregate.argument else None
+    return columns[argument].type if argument is not None and argument in columns else UNKNOWN
 
 
 def needs_rows(aggregate: AggregateCall) -> bool:
@@ -111,10 +135,14 @@ def _part(
         return _filtered(call("min" if aggregate.function in _LEAST else "max", argument), aggregate, bind)
     if _VARIANCE.fullmatch(aggregate.function):
         argument = cast_to(argument, "double")
+    elif aggregate.function == "avg" and _type(aggregate, known) in ("bigint", "long"):
+        # Spark adds these up as doubles, which do not overflow. Nor do decimals, of as many digits as sums of sums have, and they are exact.
+        argument = cast_to(argument, "decimal(28,0)")
     value = product(argument, argument) if part == "q" else argument
     if weight is None:
         return _filtered(call("sum", value), aggregate, bind)
-    return cast_to(_filtered(call("sum", product(value, weight)), aggregate, bind), sum_type(aggregate, dialect))
+    kind = sum_type(aggregate, dialect)
+    return cast_to(_filtered(call("sum", weighed(value, weight, kind)), aggregate, bind), kind)
 
 
 def _count(aggregate: AggregateCall, bind: Bind, weight: Sql | None, dialect: str, known: Mapping[str, Column]) -> Sql:
@@ -169,10 +197,10 @@ def final(aggregate: AggregateCall, state: Callable[[str], Sql], dialect: str) -
     if function == "sum":
         return case((some, part("s")))
     if function == "avg":
-        if dialect == "duckdb":
+        kind = aggregate.column.type
+        if dialect == "duckdb" or kind == "double":
             return case((some, quotient(cast_to(part("s"), "double"), part("c"))))
-        kind = aggregate.column.type if aggregate.column.type.startswith("decimal") else UNKNOWN
-        return case((some, cast_to(quotient(part("s"), part("c")), kind)))
+        return case((some, cast_to(quotient(part("s"), part("c")), kind if kind.startswith("decimal") else UNKNOWN)))
     if _VARIANCE.fullmatch(function):
         spread = exp.Sub(this=part("q"), expression=quotient(product(part("s"), part("s")), part("c")))
         # Rounding may leave a little less than nothing.

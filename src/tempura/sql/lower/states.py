@@ -8,11 +8,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tempura.algebra import Affected, AggregateState, FinalState, MergeState, Op
-from tempura.algebra.incremental import ROWS, parts
+from tempura.algebra.incremental import ROWS, part_column, parts
 from tempura.errors import PlanError
-from tempura.schema import Column, names
-from tempura.sql.lower.aggregates import final, merged, state_parts
-from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, product, render
+from tempura.schema import UNKNOWN, Column, names
+from tempura.sql.lower.aggregates import final, merged, state_parts, sum_type, weighed
+from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, render
 from tempura.sql.lower.lowering import Lowering, Writer
 from tempura.sql.lower.relational import brought_together
 from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, total
@@ -42,7 +42,7 @@ def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
     for i in sorted(op.inputs, key=lambda i: lowering.spread(i) is None):
         block = lowering.reopened(lowering.relation(i), "state")
         # The states may have been written with their columns in any order.
-        piece = replace(block, columns={c: _weighed(block, c, op.by) for c in names(op.schema)}, weight=None)
+        piece = replace(block, columns={c: _weighed(block, c, op, lowering) for c in names(op.schema)}, weight=None)
         queries.append(brought_together(lowering, i, piece))
     query = queries[0]
     for other in queries[1:]:
@@ -56,11 +56,12 @@ def lower_merge_state(lowering: Lowering, op: MergeState) -> Relation:
     return Closed(render(block, outputs, group=keys.values(), having=differs_from_zero(rows)), tuple(outputs), False)
 
 
-def _weighed(block: Block, column: str, by: tuple[str, ...]) -> Sql:
+def _weighed(block: Block, column: str, op: MergeState, lowering: Lowering) -> Sql:
     """A column of a state; a part of a piece that counts several times, or negatively, is multiplied."""
-    if block.weight is None or column in by:
+    if block.weight is None or column in op.by:
         return block.columns[column]
-    return product(block.columns[column], block.weight)
+    kinds = {part_column(c, "s"): sum_type(c, lowering.dialect) for c in op.calls}
+    return weighed(block.columns[column], block.weight, kinds.get(column, UNKNOWN))
 
 
 def lower_final_state(lowering: Lowering, op: FinalState) -> Relation:
