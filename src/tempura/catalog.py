@@ -60,7 +60,7 @@ class Table:
     logged: bool = False
     """Whether the table is kept as the changes that made it, which have to be added up to read it as of a point."""
     cancelled: float = 0.0
-    """Of a logged table, the rows that had been taken back by the first point."""
+    """Of a logged table, the rows that came and went between two points, or before the first."""
 
     def __post_init__(self) -> None:
         known = set(names(self.columns))

@@ -217,11 +217,14 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
     for i, version in enumerate(versions):
         name = timeline.points[i].name
         change = source.change(versions[i - 1] if i else None, version)
+        # What is taken back may have come in the same step.
+        taken = min(change.deleted, held)
+        came_and_went = change.deleted - taken
         retracts.pop(name, None)
-        if i and held and change.deleted:
-            retracts[name] = min(change.deleted / held, 1.0)
-        arrives[name] = change.inserted if i else max(change.inserted - change.deleted, 0.0)
-        cancelled = cancelled if i else change.deleted
+        if taken:
+            retracts[name] = taken / held
+        arrives[name] = max(change.inserted - came_and_went, 0.0)
+        cancelled += came_and_went
         held = max(held + change.inserted - change.deleted, 0.0)
     names = {p.name for p in timeline.points}
     return replace(

@@ -20,6 +20,7 @@ from tempura.schema import WEIGHT
 from tempura.spark import point as running
 from tempura.spark.run import run
 from tempura.spark.steps import StepError
+from tempura.spark.verify import verify as verified
 from tempura.workspace import Workspace
 from tempura.workspace.remote import RemoteStorage
 from tempura.workspace.storage import Storage
@@ -130,10 +131,10 @@ def test_change_logs(spark: SparkSession, tmp_path: Path, query: str, key: str, 
 
 EXACT = """\
 name: exact
-query: "SELECT c, sum(amount) AS total, avg(amount) AS mean, avg(micros) AS at, count(*) AS n FROM log GROUP BY c"
+query: "SELECT c, sum(amount) AS total, avg(amount) AS mean, avg(micros) AS at, avg(micros + 0) AS moved, sum(long) AS l, count(*) AS n FROM log GROUP BY c"
 tables:
   log:
-    columns: {c: string, amount: 'decimal(20,10)', micros: bigint}
+    columns: {c: string, amount: 'decimal(20,10)', micros: bigint, long: 'decimal(38,18)'}
     source: {kind: changes, path: log, format: parquet, operation: {count: n}}
 timeline: [{at: '1', deliver: true}, {at: '2', deliver: true}, {at: '3', deliver: true}]
 policy: incremental
@@ -143,10 +144,12 @@ policy: incremental
 def test_long_decimals_and_means_of_large_numbers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A product with a weight must not round, nor a sum of large numbers overflow where Spark's mean does not."""
     magnify(monkeypatch)
-    types = {"c": pa.string(), "amount": pa.decimal128(20, 10), "micros": pa.int64(), "n": pa.int64()}
+    types = {"c": pa.string(), "amount": pa.decimal128(20, 10), "micros": pa.int64()}
+    types |= {"long": pa.decimal128(38, 18), "n": pa.int64()}
+    long = Decimal("20000000000.5")  # no decimal(28,18)
 
     def logged(name: str, *rows: tuple[str, str, int, int]) -> None:
-        put(tmp_path / f"log/{name}.parquet", types, [(c, Decimal(a), m, n) for c, a, m, n in rows])
+        put(tmp_path / f"log/{name}.parquet", types, [(c, Decimal(a), m, long, n) for c, a, m, n in rows])
 
     large = 2**62
     logged("1", *(("a", f"{i}.0123456789", large + i, 1 + i % 3) for i in range(9)), ("b", "0.0000000001", large, 1))
@@ -168,9 +171,18 @@ def test_a_row_that_the_query_fails_for_may_be_taken_back(spark: SparkSession, t
     job = replace(Job.parse(LEDGER.format(query=query, key=""), tmp_path), policy="full")
     first = ran(spark, job)
     assert sorted(map(tuple, first.result.collect()), key=repr) == [("n", 5), (None, 2)]
+    assert verified(job, spark=spark).same
     changes(tmp_path, "2", ("I", 0, "n", 1.0))
     with pytest.raises(StepError, match=r"(?i)division by zero"):
         run(job, spark=spark)
+
+
+def test_of_a_log_only_the_number_of_rows(spark: SparkSession, tmp_path: Path):
+    (tmp_path / "regions.csv").write_text("region,name\nn,North\n")
+    changes(tmp_path, "1", ("I", 1, "n", 1.0), ("I", 2, "n", 1.0), ("I", 5, None, 1.0), ("D", 1, "n", 1.0))
+    job = replace(Job.parse(LEDGER.format(query="SELECT count(*) AS n FROM log", key=""), tmp_path), policy="full")
+    assert [tuple(row) for row in ran(spark, job).result.collect()] == [(2,)]
+    assert verified(job, spark=spark).same
 
 
 def test_delta_lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -37,7 +37,7 @@ from tempura.algebra import (
 )
 from tempura.algebra.joins import JOINS
 from tempura.errors import PlanError
-from tempura.estimate.column import sample_distinct
+from tempura.estimate.column import ROW, sample_distinct
 from tempura.estimate.joins import is_keyed
 from tempura.estimate.profile import DEFAULT, Profile
 from tempura.estimate.relation import Stats
@@ -165,8 +165,11 @@ class SparkCost:
         p = self.profile
         if log is None:
             return self.total(_scan(p, stats))
+        columns = tuple(c for c in log.columns if not c.startswith(ROW))
+        sums = log.thinned(log.groups(columns))
+        shipped = log.thinned(partial_rows(Affected(None, columns), [log], sums, p))  # type: ignore[arg-type]
         adding_up = CostVector(log.rows * (p.aggregate_row + p.aggregate_call_row) + stats.rows * p.output_row)
-        return self.total(_scan(p, log).plus(adding_up)) + self.exchange(log)
+        return self.total(_scan(p, log).plus(adding_up)) + self.exchange(shipped)
 
     def exchange(self, stats: Stats) -> float:
         p = self.profile

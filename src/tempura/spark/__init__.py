@@ -3,7 +3,7 @@
 from tempura.spark.execute import run_steps
 from tempura.spark.java import JavaError
 from tempura.spark.measure import Measured, Meter, jvm_seconds
-from tempura.spark.reading import read
+from tempura.spark.reading import read, read_rows
 from tempura.spark.session import parallelism, session
 from tempura.spark.states import StateError, States, Written, buckets
 from tempura.spark.steps import StepError, explained, frame, order_left
@@ -23,6 +23,7 @@ __all__ = [
     "order_left",
     "parallelism",
     "read",
+    "read_rows",
     "run_steps",
     "session",
 ]

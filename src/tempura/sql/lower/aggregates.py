@@ -16,6 +16,7 @@ from tempura.algebra.incremental import ROWS, part_column, parts
 from tempura.errors import PlanError
 from tempura.expr import TRUE, Expr
 from tempura.schema import UNKNOWN, Column
+from tempura.sql.bind.types import infer
 from tempura.sql.lower.block import Sql, all_of, atom, call, case, cast_to, error, is_true, number, product
 from tempura.sql.lower.weights import as_count
 
@@ -55,7 +56,9 @@ def weighed(value: Sql, weight: Sql, kind: str) -> Sql:
     several = cast_to(product(value, weight), f"decimal(38,{scale})")
     if scale <= 28:
         short = [(value, f"decimal(28,{scale})"), (weight, "decimal(9,0)")]
-        tried = [exp.TryCast(this=tree.copy(), to=exp.DataType.build(to, dialect="spark")) for tree, to in short]
+        tried = [
+            exp.TryCast(this=tree.copy(), to=exp.DataType.build(to, dialect="spark"), safe=True) for tree, to in short
+        ]
         several = call("coalesce", product(*tried), several)
     once, back = (exp.EQ(this=atom(weight), expression=times) for times in (number(1), exp.Neg(this=number(1))))
     return case((once, value), (back, exp.Neg(this=atom(value))), default=several)
@@ -76,9 +79,8 @@ def exact(aggregate: AggregateCall, columns: Mapping[str, Column]) -> bool:
 
 
 def _type(aggregate: AggregateCall, columns: Mapping[str, Column]) -> str:
-    """The type of what a call is over, where it is a column."""
-    argument = aggregate.argument.name if aggregate.argument else None
-    return columns[argument].type if argument is not None and argument in columns else UNKNOWN
+    """The type of what a call is over."""
+    return infer(aggregate.argument.tree, columns).type if aggregate.argument else UNKNOWN
 
 
 def needs_rows(aggregate: AggregateCall) -> bool:
@@ -198,8 +200,11 @@ def final(aggregate: AggregateCall, state: Callable[[str], Sql], dialect: str) -
         return case((some, part("s")))
     if function == "avg":
         kind = aggregate.column.type
-        if dialect == "duckdb" or kind == "double":
+        if dialect == "duckdb":
             return case((some, quotient(cast_to(part("s"), "double"), part("c"))))
+        if kind == "double":
+            # A sum may be of intervals, which cannot be cast to a number.
+            return case((some, quotient(product(part("s"), cast_to(number(1), "double")), part("c"))))
         return case((some, cast_to(quotient(part("s"), part("c")), kind if kind.startswith("decimal") else UNKNOWN)))
     if _VARIANCE.fullmatch(function):
         spread = exp.Sub(this=part("q"), expression=quotient(product(part("s"), part("s")), part("c")))
