@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -161,6 +162,19 @@ def test_long_decimals_and_means_of_large_numbers(spark: SparkSession, tmp_path:
     assert loaded(ran(spark, job))
     logged("3", ("a", "7.0000000003", -large, -1), ("c", "-9999999999.9999999999", large, 2))
     assert loaded(ran(spark, job))
+
+
+def test_means_of_long_decimals(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Spark gives a mean more digits than it gives to the quotient of sum and count."""
+    magnify(monkeypatch)
+    query = "SELECT c, avg(long) AS mean FROM log GROUP BY c"
+    columns = "columns: {c: string, long: 'decimal(38,18)'}"
+    text = re.sub("query: .*", f'query: "{query}"', re.sub("columns: .*", columns, EXACT))
+    types = {"c": pa.string(), "long": pa.decimal128(38, 18), "n": pa.int64()}
+    job = replace(Job.parse(text, tmp_path), cluster=STEADY)
+    for name, *rows in (("1", ("a", 1, 1)), ("2", ("a", 2, 2)), ("3", ("a", 2, -1), ("b", 4, 3))):
+        put(tmp_path / f"log/{name}.parquet", types, [(c, Decimal(value), n) for c, value, n in rows])
+        ran(spark, job)
 
 
 def test_a_row_that_the_query_fails_for_may_be_taken_back(spark: SparkSession, tmp_path: Path):

@@ -12,7 +12,9 @@ All parts are sums, which deltas with negative weights subtract from, except `m`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 
 from tempura.algebra.op import Op, Rel, Rels
 from tempura.algebra.relational import AggregateCall
@@ -41,16 +43,27 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 def parts(call: AggregateCall) -> tuple[str, ...] | None:
     """The parts of a call's state, or None if it cannot be kept as one."""
-    return None if call.distinct else PARTS.get(call.function)
+    if call.distinct or (call.function == "avg" and _rounded(call.column.type)):
+        return None
+    return PARTS.get(call.function)
+
+
+@cache
+def _rounded(mean: str) -> bool:
+    """Whether a mean of this type has more digits after the point than Spark gives the quotient of its sum and count.
+
+    The mean of decimal(p, s) is decimal(p + 4, s + 4), its sum decimal(p + 10, s), and all have at most 38 digits; of a quotient that would have more, those after the point go first, down to six.
+    """
+    found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", mean)
+    if found is None:
+        return False
+    digits, scale = min(int(found[1]) + 6, 38), int(found[2])
+    return scale > max(38 - (digits - (scale - 4)), 6)
 
 
 def part_column(call: AggregateCall, part: str) -> str:
     """The name of a state column: `__s_gross` is the sum behind the column `gross`."""
     return f"__{part}_{call.name}"
-
-
-def is_float(type_name: str) -> bool:
-    return type_name.startswith(("double", "float", "real"))
 
 
 def state_columns(calls: Sequence[AggregateCall]) -> tuple[Column, ...]:
