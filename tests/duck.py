@@ -40,11 +40,11 @@ def register(
             given.append((*row, weight))
         else:
             given += [(*row, weight + 2), (*row, -2)]
-    if weighted:
-        # Rows that are not in the bag, though they share all but one value with one that is, if there is any.
-        row = next(iter(rows), (None,) * len(schema))
-        for gone in ((*row[:-1], None), (None, *row[1:])):
-            given += [(*gone, 1), (*gone, -1)]
+    if weighted and rows:
+        # A row that is not in the bag, though it shares all but one value with one that is.
+        row = next(iter(rows))
+        gone = (*row[:-1], None)
+        given += [(*gone, 1), (*gone, -1)]
     if given:
         marks = "(" + ", ".join("?" for _ in given[0]) + ")"
         connection.execute(
