@@ -231,12 +231,11 @@ class Implementation:
     def _scan(self, name: str, stats: Stats) -> float:
         """What it costs to read some columns of a base table, or of its change."""
         table, _, when = name.partition("@")
-        own, points = self.space.catalog[table], [p.name for p in self.space.timeline.points]
-        log = (
-            stats.thinned(own.listed(self.space.timeline, points.index(when)))
-            if own.logged and when in points
-            else None
-        )
+        own, timeline = self.space.catalog[table], self.space.timeline
+        points = [p.name for p in timeline.points]
+        log = None
+        if own.logged and when in points:
+            log = stats.thinned(own.listed(timeline, points.index(when)))
         return self.cost.scan(stats, log) + EPSILON
 
     def in_passing(self, found: list[Alternative], member: Member, place: Place) -> None:

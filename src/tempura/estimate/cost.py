@@ -166,8 +166,7 @@ class SparkCost:
         if log is None:
             return self.total(_scan(p, stats))
         columns = tuple(c for c in log.columns if not c.startswith(ROW))
-        sums = log.thinned(log.groups(columns))
-        shipped = log.thinned(partial_rows(Affected(None, columns), [log], sums, p))  # type: ignore[arg-type]
+        shipped = log.thinned(_grouped_by_task(columns, [log], log.groups(columns), p))
         adding_up = CostVector(log.rows * (p.aggregate_row + p.aggregate_call_row) + stats.rows * p.output_row)
         return self.total(_scan(p, log).plus(adding_up)) + self.exchange(shipped)
 
@@ -248,13 +247,19 @@ def partial_rows(op: Op, inputs: Sequence[Stats], output: Stats, profile: Profil
     if isinstance(op, (Aggregate, AggregateState)) and any(c.distinct or c.function in _SINGLE_PHASE for c in op.calls):
         return rows
     by = op.columns if isinstance(op, Affected) else op.by if isinstance(op, (Aggregate, AggregateState)) else ()
+    return _grouped_by_task(by, inputs, output.rows, profile)
+
+
+def _grouped_by_task(by: tuple[str, ...], inputs: Sequence[Stats], groups: float, profile: Profile) -> float:
+    """The rows that are left when each task has grouped those that it reads."""
+    rows = sum(i.rows for i in inputs)
     sets = inputs[0].sets if by else None
-    parts = [(rows, min(output.rows, rows))]
+    parts = [(rows, min(groups, rows))]
     if sets is not None and sets.tag in by:
         parts = list(zip((rows * share for share in sets.shares), inputs[0].groups_by_set(sets, by), strict=True))
     # A task makes the copies for all grouping sets of the rows that it reads.
     tasks = max(float(profile.cores), sum(i.bytes for i in inputs) / len(parts) / profile.split_bytes)
-    met = sum(min(part, tasks * sample_distinct(groups, part, part / tasks)) for part, groups in parts)
+    met = sum(min(part, tasks * sample_distinct(of_part, part, part / tasks)) for part, of_part in parts)
     # Rows that come together are read by one task.
     return min(met, sum(i.rows / i.run(by) for i in inputs))
 

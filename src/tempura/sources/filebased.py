@@ -131,7 +131,7 @@ class FileBased(Source):
 
     @property
     def retracts(self) -> bool:
-        return self.weight is not None
+        return self.logged
 
     @property
     def logged(self) -> bool:
