@@ -28,6 +28,8 @@ KEPT = ("state_bytes", "bucketed_bytes")
 """What is kept on disk for later points, at most, and what of it is a shuffle that these do not repeat."""
 CLOSE = 1.1
 """Within so much of the best is as good as the best: rounds differ by as much."""
+RACE = 1.5
+"""A plan that takes more than so many times the best of a round is not measured again, unless it is the chosen one: one warm round tells apart what differs by half."""
 
 
 def method_jobs(query: int | str, sf: float, pattern: str, timeline: Timeline, objective: str) -> dict[str, Place]:
@@ -55,11 +57,17 @@ def by_plan(jobs: Mapping[str, Place]) -> dict[str, list[str]]:
 
 
 def methods_measured(
-    bench: Workbench, jobs: Mapping[str, Place], rounds: int, at: Sequence[str], race: float = math.inf
+    bench: Workbench,
+    jobs: Mapping[str, Place],
+    rounds: int,
+    *,
+    at: Sequence[str] = (),
+    race: float = math.inf,
+    weigh: bool = False,
 ) -> dict[str, Figures]:
     """What each job takes, and recomputing; jobs with the same plan are measured once."""
     same = by_plan(jobs)
-    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at, race=race)
+    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at, race=race, weigh=weigh)
     for point, work in recomputing_work(jobs[ALL]).items():
         if point in found[FULL]["points"]:
             found[FULL]["points"][point]["estimated"] = work
@@ -100,6 +108,7 @@ def cells(
     jobs: Mapping[str, Place],
     rounds: int,
     at: Sequence[str] = (),
+    race: float = math.inf,
     weigh: bool = False,
 ) -> dict[str, Figures]:
     """The cells of one query under one pattern, one per job and for recomputing: those stored, or all measured now, since they take turns."""
@@ -107,7 +116,7 @@ def cells(
 
     def figures(name: str) -> Figures:
         if not measured:
-            measured.update(methods_measured(bench, jobs, rounds, at))
+            measured.update(methods_measured(bench, jobs, rounds, at=at, race=race, weigh=weigh))
         return summed(measured[name], weigh)
 
     return {name: found.cell(f"{what} {name}", partial(figures, name)) for name in (*jobs, FULL)}

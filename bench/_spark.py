@@ -149,11 +149,13 @@ class Workbench:
         warm: int = WARM,
         at: Sequence[str] = (),
         race: float = math.inf,
+        weigh: bool = False,
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
-        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Whose last
-        run takes more than `race` times the least of a round takes part in no further one, but for the first: more rounds are for telling apart what is close.
+        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Who takes
+        more than `race` times the least of a round takes part in no further one, but for the first: more rounds are for telling apart what is close. What
+        counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
@@ -171,9 +173,13 @@ class Workbench:
                     found[name] += [points] if n >= warm else []
                 right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
             if n >= warm:
-                last = {name: list(found[name][-1].values())[-1]["task_cpu"] for name in running}
-                running = close(last, race)
+                running = close({name: raced(found[name][-1], weigh) for name in running}, race)
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
+
+
+def raced(points: Mapping[str, Figures], weigh: bool) -> float:
+    """What counts of a course: its last run, or all at their prices."""
+    return weighted(points, "task_cpu") if weigh else list(points.values())[-1]["task_cpu"]
 
 
 def close(taken: Mapping[str, float], race: float) -> list[str]:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 MANY = "q3,q7,q10,q16,q25,q35,q40,q65,q76,q80,q93"
 """Stars, outer joins, EXISTS, joins of facts, nested aggregates, unions. With q67, the ranked groups of a ROLLUP, it takes a quarter of an hour more for each pattern."""
 CLOSE = 1.1
-RACE = 1.5
-"""A plan that takes more than so many times the best of a round is not measured again, unless it is the chosen one."""
 WANTED = 0.9
 
 
@@ -57,7 +55,7 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
     from tempura.timeline import Timeline
 
     jobs = _real.method_jobs(query, sf, pattern, Timeline.refresh(), "latest-first")
-    found = _real.methods_measured(bench, jobs, rounds, at=(), race=RACE)
+    found = _real.methods_measured(bench, jobs, rounds, race=_real.RACE)
     last = {name: figures["points"]["t2"] for name, figures in found.items()}
     measured = {name: figures["task_cpu"] for name, figures in last.items()}
     jvm = {name: figures["jvm_cpu"] for name, figures in last.items()}

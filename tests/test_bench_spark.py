@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench import _arrivals, _real, calibration, real_sensitivity
-from bench._spark import ALL, FULL, Gauge, Workbench, close, course, folder, median, weighted
+from bench._spark import ALL, FULL, Gauge, Workbench, close, course, folder, median, raced, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
 from tempura.job.shapes import METHODS
@@ -105,6 +105,11 @@ def test_dealt_parts_make_up_history_and_delta():
 def test_a_race_goes_on_with_the_first_and_with_who_is_close():
     assert close({"all": 9.0, "a": 1.0, "b": 1.4, "c": 1.6}, 1.5) == ["all", "a", "b"]
     assert close({"all": 9.0, "a": 1.0}, math.inf) == ["all", "a"]
+
+
+def test_a_race_is_about_the_last_run_or_about_all_at_their_prices():
+    points = {"t1": {"task_cpu": 4.0, "price": 0.5}, "t2": {"task_cpu": 1.0, "price": 1.0}}
+    assert raced(points, weigh=False) == 1 and raced(points, weigh=True) == 3
 
 
 def test_medians_of_rounds():
