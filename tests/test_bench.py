@@ -15,23 +15,21 @@ from bench import (
     _plots,
     _record,
     ablation,
-    choice,
     complexity,
     effect_ivm,
     effect_pdw,
     exact,
-    growth,
     methods,
     planning,
     report,
     sensitivity,
     size,
     states,
-    warehouse,
 )
-from bench._record import Experiment, experiment, names_of, query_numbers
+from bench._record import experiment, names_of, query_numbers
 from tempura import plan
 from tempura.errors import JobError
+from tests.test_bench_judges import METHODS, a_day
 
 
 def counted(log: list[int], answer: int = 1):
@@ -99,17 +97,6 @@ def document(name: str, cells: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def a_day(last: float, python: float) -> dict[str, Any]:
-    """A query that takes so much at 24:00 and nothing before, where recomputing takes 10 s."""
-
-    def spent(seconds: float, python: float) -> dict[str, float]:
-        return {"task_cpu": seconds, "jvm_cpu": seconds, "python_cpu": python}
-
-    points = {"14:00": spent(0.0, 0.0), "19:00": spent(0.0, 0.0), "24:00": spent(last, python)}
-    return {"points": points, "batch": spent(10.0, 0.0), "right": True}
-
-
-METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
 MADE = {"step": "result", "measured": 0.5, "before": 0.7, "after": 0.6}
 CPU = {
     "bytes_shuffled": 1e6,
@@ -168,51 +155,6 @@ def test_every_experiment_on_planning_ends_with_a_figure(run: Any, options: dict
     assert found["cells"] and found["expectations"] and found["table"]["rows"]
     assert found["title"].endswith((".", ":")) or ":" in found["title"]
     assert _plots.figure_of(found) is not None
-
-
-def verdicts(found: Experiment) -> dict[str, bool | None]:
-    return {e["text"]: e["met"] for e in found.expectations}
-
-
-def test_the_day_is_judged_by_each_way_to_count(tmp_path: Path):
-    found = experiment("warehouse", 1, tmp_path)
-    cells = {"q1": a_day(4.0, 3.0), "q2": a_day(4.5, 6.5)}
-    warehouse._judge(found, cells)
-    told = verdicts(found)
-    for kind, saved, none_above in (
-        ("task CPU", True, True),
-        ("JVM CPU", True, True),
-        ("JVM and Python CPU", False, False),
-    ):
-        assert told[f"{kind}: the day costs 55 % less at its prices, or better"] is saved
-        assert told[f"{kind}: no query above 1.05x of recomputing at the day's prices"] is none_above
-    assert told["JVM and Python CPU: lower at 24:00 for 85 % of queries or more"] is False
-    assert told["every result is that of the batch query"] is True
-    wrong = experiment("warehouse", 1, tmp_path)
-    warehouse._judge(wrong, {"q1": a_day(4.0, 3.0) | {"right": False}})
-    assert verdicts(wrong)["every result is that of the batch query"] is False
-
-
-@pytest.mark.parametrize(("ratio", "good"), [(1.0, True), (1.1, True), (1.2, False)])
-def test_a_choice_is_good_if_none_was_much_better(ratio: float, good: bool, tmp_path: Path):
-    found = experiment("choice", 1, tmp_path)
-    both = {"all": ratio, "IM1": 1.0}
-    figures = {f"{name}{kind}": figure for kind in ("", "_jvm") for name, figure in (("measured", both), ("ratio_to_best", ratio), ("spearman", None))}  # fmt: skip
-    found.cell("q1", lambda: {**figures, "estimated": both, "distinct": list(both), "right": True})
-    choice._judge(found)
-    told = verdicts(found)
-    for kind in ("task CPU", "JVM CPU"):
-        assert told[f"{kind}: best or within 10 % of best in 90 % of choices or more"] is good
-
-
-@pytest.mark.parametrize(("name", "times", "met"), [("star", 1.4, True), ("star", 1.6, False), ("outer", 9.0, None)])
-def test_growth_is_judged_where_it_must_not_be(name: str, times: float, met: bool | None, tmp_path: Path):
-    found = experiment("growth", 1, tmp_path)
-    for history in growth.HISTORY:
-        cpu = times if history == growth.HISTORY[-1] else 1.0
-        found.cell(f"{name} {history}x", lambda cpu=cpu, h=history: CPU | {"last_cpu": cpu, "last_jvm": cpu, "history": h, "right": True})  # fmt: skip
-    growth._judge(found, name)
-    assert [m for text, m in verdicts(found).items() if "CPU" in text] == [met, met]
 
 
 def test_what_failed_is_tried_again(tmp_path: Path):

@@ -1,0 +1,162 @@
+"""What experiments on Spark expect is told as met only where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import _real, choice, growth, peers, real_sensitivity, warehouse
+from bench._record import Experiment, experiment
+
+METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
+
+
+def verdicts(found: Experiment) -> dict[str, bool | None]:
+    return {e["text"]: e["met"] for e in found.expectations}
+
+
+def a_day(last: float, python: float) -> dict[str, Any]:
+    """A query that takes so much at 24:00 and nothing before, where recomputing takes 10 s."""
+
+    def spent(seconds: float, python: float) -> dict[str, float]:
+        return {"task_cpu": seconds, "jvm_cpu": seconds, "python_cpu": python}
+
+    points = {"14:00": spent(0.0, 0.0), "19:00": spent(0.0, 0.0), "24:00": spent(last, python)}
+    return {"points": points, "batch": spent(10.0, 0.0), "right": True}
+
+
+def test_the_day_is_judged_by_each_way_to_count(tmp_path: Path):
+    found = experiment("warehouse", 1, tmp_path)
+    cells = {"q1": a_day(4.0, 3.0), "q2": a_day(4.5, 6.5)}
+    warehouse._judge(found, cells)
+    told = verdicts(found)
+    for kind, saved, none_above in (
+        ("task CPU", True, True),
+        ("JVM CPU", True, True),
+        ("JVM and Python CPU", False, False),
+    ):
+        assert told[f"{kind}: the day costs 55 % less at its prices, or better"] is saved
+        assert told[f"{kind}: no query above 1.05x of recomputing at the day's prices"] is none_above
+    assert told["JVM and Python CPU: lower at 24:00 for 85 % of queries or more"] is False
+    assert told["every result is that of the batch query"] is True
+    wrong = experiment("warehouse", 1, tmp_path)
+    warehouse._judge(wrong, {"q1": a_day(4.0, 3.0) | {"right": False}})
+    assert verdicts(wrong)["every result is that of the batch query"] is False
+
+
+@pytest.mark.parametrize(("ratio", "good"), [(1.0, True), (1.1, True), (1.2, False)])
+def test_a_choice_is_good_if_none_was_much_better(ratio: float, good: bool, tmp_path: Path):
+    found = experiment("choice", 1, tmp_path)
+    both = {"all": ratio, "IM1": 1.0}
+    figures = {f"{name}{kind}": figure for kind in ("", "_jvm") for name, figure in (("measured", both), ("ratio_to_best", ratio), ("spearman", None))}  # fmt: skip
+    found.cell("q1", lambda: {**figures, "estimated": both, "distinct": list(both), "right": True})
+    choice._judge(found)
+    told = verdicts(found)
+    for kind in ("task CPU", "JVM CPU"):
+        assert told[f"{kind}: best or within 10 % of best in 90 % of choices or more"] is good
+
+
+@pytest.mark.parametrize(("name", "times", "met"), [("star", 1.4, True), ("star", 1.6, False), ("outer", 9.0, None)])
+def test_growth_is_judged_where_it_must_not_be(name: str, times: float, met: bool | None, tmp_path: Path):
+    found = experiment("growth", 1, tmp_path)
+    for history in growth.HISTORY:
+        cpu = times if history == growth.HISTORY[-1] else 1.0
+        found.cell(f"{name} {history}x", lambda cpu=cpu, h=history: {"last_cpu": cpu, "last_jvm": cpu, "batch_cpu": 1.0, "batch_jvm": 1.0, "history": h, "right": True})  # fmt: skip
+    growth._judge(found, name)
+    assert [m for text, m in verdicts(found).items() if "CPU" in text] == [met, met]
+
+
+def by_method(takes: float = 1.0, **others: float) -> dict[str, dict[str, Any]]:
+    """A query that takes so many seconds by every method, and others by some."""
+    same = {"right": True, "state_bytes": 1000.0}
+    kinds = ("last_cpu", "last_jvm", "weighted_cpu", "weighted_jvm")
+    return {m: dict.fromkeys(kinds, others.get(m, takes)) | same for m in METHODS}
+
+
+@pytest.mark.parametrize(
+    ("groups", "good"),
+    [
+        ({"q10 delta-big": by_method(1.0)}, True),
+        ({"q10 delta-big": by_method(1.0, all=1.1)}, True),
+        ({"q10 delta-big": by_method(1.0, all=1.2)}, False),
+        ({"q10 delta-big": by_method(2.0, all=2.0, full=1.5)}, False),
+        ({"q10 delta-big": by_method(2.0, all=2.0, HOV=1.5)}, False),
+        ({"q10 delta-big": by_method(1.0), "q35 delta-big": by_method(1.0, all=1.2)}, False),
+    ],
+)
+@pytest.mark.parametrize("what", ["last", "weighted"])
+def test_all_methods_are_held_against_each_and_recomputing(
+    groups: Mapping[str, Any], good: bool, what: str, tmp_path: Path
+):
+    found = experiment("real-ivm", 1, tmp_path)
+    _real.judge(found, groups, what, [])
+    told = verdicts(found)
+    for kind in ("task CPU", "JVM CPU"):
+        assert told[f"{kind}: all methods at most 1.1x the best single one and recomputing"] is good
+    assert told["every result is that of the batch query"] is True
+
+
+@pytest.mark.parametrize(("all_methods", "met"), [(1.0, True), (1.1, False)])
+def test_the_papers_factor_is_of_the_best_method_alone(all_methods: float, met: bool, tmp_path: Path):
+    found = experiment("real-ivm", 1, tmp_path)
+    group = by_method(9.0, all=all_methods, HOV=5.0, full=2.0)
+    _real.judge(found, {"q40 delta-big": group}, "last", ["q40 delta-big", "q10 delta-small"])
+    told = [met for text, met in verdicts(found).items() if "5 to 10 times" in text]
+    assert told == [met], "of those that were measured, and of methods, not of recomputing"
+
+
+def test_states_and_results_of_methods_are_judged(tmp_path: Path):
+    found = experiment("real-ivm", 1, tmp_path)
+    large, wrong = by_method(), by_method()
+    large["all"]["state_bytes"] = 2000.0
+    wrong["IM2"]["right"] = False
+    _real.judge(found, {"q10 delta-big": large, "q35 delta-big": wrong}, "last", [])
+    told = {e["text"]: (e["figure"], e["met"]) for e in found.expectations}
+    states = "states of all methods on disk at most 1.25x of those of each one, in most settings"
+    assert told[states] == ("in 1 of 2; not q10 delta-big", False)
+    assert told["every result is that of the batch query"] == ("q35 delta-big IM2", False)
+
+
+@pytest.mark.parametrize(
+    ("group", "good"),
+    [
+        (by_method(1.0, all=0.5), True),
+        (by_method(1.0, all=0.5, PART=0.8), False),
+        (by_method(1.0, all=0.5, full=0.8), False),
+    ],
+)
+def test_planned_wrong_is_held_against_methods_and_recomputing(group: dict[str, Any], good: bool, tmp_path: Path):
+    found = experiment("real-sensitivity", 1, tmp_path)
+    real_sensitivity._judge(found, {"q10 delta-big": {**group, "wrong": group["IM1"]}})
+    told = [met for text, met in verdicts(found).items() if "planned wrong" in text]
+    assert told == [good, good], "by tasks and by the JVM; being dearer than planned right is no fault"
+
+
+@pytest.mark.parametrize(
+    ("mine", "met", "figure"),
+    [
+        ({}, True, "2 of 2, all right"),
+        ({"right": False}, False, "2 of 2, WRONG: nested"),
+        ({"refused": "no", "right": None, "cpu": None}, False, "1 of 2, all right"),
+    ],
+)
+def test_only_tempura_must_take_every_view(mine: dict[str, Any], met: bool, figure: str, tmp_path: Path):
+    found = experiment("peers", 1, tmp_path)
+    taken = {"cpu": 1.0, "right": True, "refused": None}
+    refused = {"cpu": None, "right": None, "refused": "no"}
+    cells = {
+        "sums tempura": taken,
+        "nested tempura": taken | mine,
+        "sums flink": taken | {"cpu": 4.0},
+        "nested flink": refused,
+    }
+    for name, cell in cells.items():
+        found.cell(name, lambda cell=cell: cell)
+    peers._judge(found, ["sums", "nested"], ["tempura", "flink"])
+    told = {e["text"]: (e["figure"], e["met"]) for e in found.expectations}
+    assert told["tempura takes every view and is right"] == (figure, met)
+    assert told["flink takes every view and is right"] == ("1 of 2, all right", None)
+    assert told["Tempura's CPU over flink's"] == ("sums 0.25", None)
