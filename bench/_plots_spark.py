@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bench._plots_style import COLOURS, bars, common_legend, key_parts, ordered, plain_log
+from bench.calibration import GUESS, HERE, SHIPPED, runs_of
 from bench.warehouse import KINDS, ratios_of
 
 Document = Mapping[str, Any]
@@ -32,7 +33,8 @@ def warehouse(document: Document) -> Figure:
             axes.step([0, *values], [0, *shares], where="post", color=colour, linewidth=2, label=kind)
         axes.axvline(1, color="#444444", linewidth=1, linestyle="--")
         axes.text(1.01, 3, " recomputing", color="#444444", fontsize=9)
-        axes.set_xlim(0, max(1.5, min(3.0, max(max(pair) for pairs in ratios.values() for pair in pairs) * 1.05)))
+        most = max((max(pair) for pairs in ratios.values() for pair in pairs), default=0.0)
+        axes.set_xlim(0, max(1.5, min(3.0, most * 1.05)))
         axes.set_title(title)
         axes.set_xlabel("CPU relative to recomputing at 24:00")
         axes.grid(True, axis="both")
@@ -192,13 +194,16 @@ def real_pdw(document: Document) -> Figure:
 
 
 def calibration(document: Document) -> Figure:
-    """Estimated against measured CPU of each run and of each step, under guessed coefficients and under measured ones."""
-    runs = [taken for cell in document["cells"].values() for taken in cell.values()]
-    steps = [step for taken in runs for step in taken["steps"] if step["measured"]]
+    """Estimated against measured CPU of each run and of each step, under guessed coefficients, those that ship, and those measured here."""
+    runs = [taken for cell in runs_of(document["cells"]).values() for taken in cell.values()]
+    steps = [step for taken in runs for step in taken["steps"].values() if step["measured"]]
+    profiles = {GUESS: "guessed", SHIPPED: "before calibration (as shipped)", HERE: "after calibration here"}
     figure, both = plt.subplots(1, 2, figsize=(11, 5.2))
     for axes, ones, title in zip(both, (runs, steps), ("runs: CPU of the JVM", "steps: CPU of tasks, without fixed costs"), strict=True):  # fmt: skip
-        low, high = _range([o[n] for o in ones for n in ("measured", "before", "after") if o[n]])
-        for part, word, colour in (("before", "before calibration", "#E69F00"), ("after", "after calibration", TASKS)):
+        if not ones:
+            continue
+        low, high = _range([o[n] for o in ones for n in ("measured", *profiles) if o[n]])
+        for (part, word), colour in zip(profiles.items(), ("#BBBBBB", "#E69F00", TASKS), strict=True):
             axes.plot([o["measured"] for o in ones], [o[part] for o in ones], "o", color=colour, label=word, markersize=5)  # fmt: skip
         axes.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
         _logarithmic(axes, low, high)

@@ -29,7 +29,7 @@ KEPT = ("state_bytes", "bucketed_bytes")
 CLOSE = 1.1
 """Within so much of the best is as good as the best: rounds differ by as much."""
 RACE = 1.5
-"""A plan that takes more than so many times the best of a round is not measured again, unless it is the chosen one: one warm round tells apart what differs by half."""
+"""A plan that took more than so many times the best in each of three rounds, two of them to warm up, is not measured again, unless it is the chosen one."""
 
 
 def method_jobs(query: int | str, sf: float, pattern: str, timeline: Timeline, objective: str) -> dict[str, Place]:

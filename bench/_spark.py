@@ -153,12 +153,13 @@ class Workbench:
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
-        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Who takes
-        more than `race` times the least of a round takes part in no further one, but for the first: more rounds are for telling apart what is close. What
-        counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
+        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Who in every
+        round so far, also those that do not count, took more than `race` times the least that anyone did takes part in no further one, but for the first:
+        more rounds are for telling apart what is close. What counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
+        least = dict.fromkeys(found, math.inf)
         running = list(found)
         self.taken += 1
         for n in range(warm + rounds):
@@ -171,9 +172,9 @@ class Workbench:
                     else:
                         points, results[name] = course(self.gauge, job)
                     found[name] += [points] if n >= warm else []
+                    least[name] = min(least[name], raced(points, weigh))
                 right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
-            if n >= warm:
-                running = close({name: raced(found[name][-1], weigh) for name in running}, race)
+            running = close(least, race) if n >= warm else running
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
 
 

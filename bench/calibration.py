@@ -1,11 +1,11 @@
 """How well estimates agree with measurements, before calibration and after, on queries that no trial of `tempura calibrate` has.
 
-    python -m bench calibration
-    python -m bench calibration --profile profile.json      # what `tempura calibrate` wrote on this machine
+    python -m bench calibration                             # calibrates first, which takes some minutes
+    python -m bench calibration --profile profile.json      # with what `tempura calibrate` wrote on this machine
 
 Every query is refreshed at two points, once with what the plan chooses and once by recomputing. For each run: the CPU of the whole JVM, which is what estimates are of, and the
-estimate of that very plan under the coefficients that were guessed before anything was measured, and under the profile given, or else the one that ships. A cost is a
-sum of coefficients times amounts, so one run is held against both. Spark counts a step's tasks apart from others', but not what the JVM does beside them; so steps are held
+estimate of that very plan under the profile that ships, under the one measured here and now, and under the coefficients that were guessed before anything was measured. A cost is a
+sum of coefficients times amounts, so one run is held against all three. Spark counts a step's tasks apart from others', but not what the JVM does beside them; so steps are held
 against what estimates have for rows and bytes, without the fixed costs.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,94 +44,104 @@ HELD_OUT = "q3,q7,q10,q22,q40,q51,q65,q80,q88,q93"
 POLICIES: tuple[Policy, ...] = ("auto", "full")
 FIXED = ("job", "shuffle", "broadcast", "operator", "file")
 """Coefficients for what is done once, much of it beside tasks."""
-COLUMNS = ("query", "policy", "point", "measured s", "guessed s", "calibrated s")
+PROFILE = "profile"
+"""The cell with the coefficients that were measured on this machine."""
+GUESS, SHIPPED, HERE = "guessed", "shipped", "calibrated"
+"""The profiles that estimates are made under: by guessing, the one that ships, and the one that was measured on this machine."""
+VERBS = {SHIPPED: "ships", HERE: "was measured here"}
+COLUMNS = ("query", "policy", "point", "measured s", *(f"{name} s" for name in (GUESS, SHIPPED, HERE)))
 
 
 def run(
     sf: SF = 1.0,
     queries: QUERIES = HELD_OUT,
-    profile: Annotated[Path | None, typer.Option(help="A profile that `tempura calibrate` wrote.")] = None,
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
+    profile: Annotated[
+        Path | None, typer.Option(help="A profile that `tempura calibrate` wrote, instead of calibrating.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 2,
     out: OUT = None,
 ) -> None:
-    """Estimated against measured CPU of runs, under guessed and under measured coefficients."""
-    from bench._spark import Workbench
+    """Estimated against measured CPU of runs, before calibration and after."""
+    from bench._spark import WARM, Workbench
 
-    calibrated = Profile.load(profile) if profile else DEFAULT
-    named = (
-        f"{profile.name} {hashlib.sha256(profile.read_bytes()).hexdigest()[:8]}" if profile else "the one that ships"
-    )
-    found = _record.experiment("calibration", sf, out, rounds=rounds, profile=named)
+    named = f"{profile.name} {hashlib.sha256(profile.read_bytes()).hexdigest()[:8]}" if profile else "measured here"
+    found = _record.experiment("calibration", sf, out, rounds=rounds, warm=WARM, profile=named)
     bench = Workbench()
+    here = found.cell(PROFILE, partial(_calibrated, bench, profile))
+    profiles = {GUESS: GUESSED, SHIPPED: DEFAULT, HERE: Profile(**here)}
     for query in _record.query_numbers(queries):
         for policy in POLICIES:
-            found.cell(f"q{query} {policy}", partial(_measured, bench, query, policy, sf, rounds, calibrated))
+            found.cell(f"q{query} {policy}", partial(_measured, bench, query, policy, sf, rounds, profiles))
     _judge(found)
     rows = [
-        [*name.split(), point, *(f"{taken[part]:.2f}" for part in ("measured", "before", "after"))]
-        for name, cell in found.cells.items()
+        [*name.split(), point, *(f"{taken[part]:.2f}" for part in ("measured", *profiles))]
+        for name, cell in runs_of(found.cells).items()
         for point, taken in cell.items()
     ]
     found.finish(_planned.table_of(f"Estimates of runs at scale factor {sf:g}", COLUMNS, rows, words=3))
 
 
-def _measured(bench: Workbench, query: int, policy: Policy, sf: float, rounds: int, calibrated: Profile) -> Figures:
-    """By point: what the run took, and the two estimates of the plan that was run. Points without work are left out."""
+def runs_of(cells: Mapping[str, Figures]) -> dict[str, Figures]:
+    """The cells of queries."""
+    return {name: cell for name, cell in cells.items() if name != PROFILE}
+
+
+def _calibrated(bench: Workbench, given: Path | None) -> Figures:
+    """The profile of this machine: the one given, or measured now."""
+    from tempura.spark.calibrate import calibrate
+
+    return asdict(Profile.load(given) if given else calibrate(bench.spark).profile)
+
+
+def _measured(
+    bench: Workbench, query: int, policy: Policy, sf: float, rounds: int, profiles: Mapping[str, Profile]
+) -> Figures:
+    """By point: what the run took, and the estimates of the plan that was run. Points without work are left out."""
     from bench import _arrivals
-    from bench._spark import folder, run_point
-    from tempura.spark.calibrate.charge import amounts, itemized
+    from bench._spark import WARM, folder, median, run_point
+    from tempura.spark.calibrate.charge import amounts, itemized, priced
     from tempura.timeline import Timeline
 
-    taken: dict[str, list[float]] = {}
-    charged: dict[str, Mapping[str, float]] = {}
-    by_step: dict[str, list[Figures]] = {}
-    for n in range(rounds + 1):
+    def estimates(charged: Mapping[str, float]) -> Figures:
+        return {name: priced(charged, profile) for name, profile in profiles.items()}
+
+    taken: dict[str, list[Figures]] = {}
+    for n in range(WARM + rounds):
         with folder() as place:
             job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), place / "workspace", policy=policy)
-            job = replace(job, cluster=itemized(calibrated))
+            job = replace(job, cluster=itemized(DEFAULT))
             for point in job.timeline.points:
                 spent, report = bench.gauge.spent(partial(run_point, job, point.name, spark=bench.spark))
                 assert report.plan is not None
                 steps = report.plan.runs[0].steps
-                if steps:
-                    charged[point.name] = amounts(sum(step.cost for step in steps))
-                    taken.setdefault(point.name, []).extend([spent.jvm_cpu] if n else [])
-                    by_step[point.name] = [
-                        {"step": step.name, "measured": (ran.measured or {}).get("cpu_seconds")}
-                        | _estimates(variable, calibrated)
+                if steps and n >= WARM:
+                    whole = {"measured": spent.jvm_cpu} | estimates(amounts(sum(step.cost for step in steps)))
+                    by_step = {
+                        step.name: {"measured": (ran.measured or {}).get("cpu_seconds")} | estimates(variable)
                         for step, ran in zip(steps, report.steps, strict=True)
                         if (variable := {k: v for k, v in amounts(step.cost).items() if k not in FIXED})
-                    ]
-    return {
-        point: {
-            "measured": statistics.median(seconds),
-            **_estimates(charged[point], calibrated),
-            "steps": by_step[point],
-        }
-        for point, seconds in taken.items()
-    }
-
-
-def _estimates(charged: Mapping[str, float], calibrated: Profile) -> Figures:
-    from tempura.spark.calibrate.charge import priced
-
-    return {"before": priced(charged, GUESSED), "after": priced(charged, calibrated)}
+                    }
+                    taken.setdefault(point.name, []).append(whole | {"steps": by_step})
+    return {point: median(each) for point, each in taken.items()}
 
 
 def _judge(found: Experiment) -> None:
     """The median of the errors, each as a share of what was measured."""
-    runs = [taken for cell in found.cells.values() for taken in cell.values()]
-    steps = [step for taken in runs for step in taken["steps"] if step["measured"]]
+    runs = [taken for cell in runs_of(found.cells).values() for taken in cell.values()]
+    steps = [step for taken in runs for step in taken["steps"].values() if step["measured"]]
     for what, kind, ones in (("runs", "JVM CPU", runs), ("steps", "task CPU, without fixed costs", steps)):
-        error = {p: statistics.median(abs(o[p] / o["measured"] - 1) for o in ones) for p in ("before", "after")}
-        said = f"in the median of {len(ones)} {what} by {error['after']:.0%}, before by {error['before']:.0%}"
-        found.expect(
-            f"{kind}: estimates err less after calibration than before", said, error["after"] < error["before"]
-        )
-        ratios = [o["after"] / o["measured"] for o in ones]
-        common = statistics.median(ratios)
-        beside = statistics.median(abs(ratio / common - 1) for ratio in ratios)
-        told = f"{common:.2f} times what was measured in the median, and but for that factor they err by {beside:.0%}"
-        found.expect(f"{kind}: estimates after calibration", told, None)
-        within = sum(0.5 <= o["after"] / o["measured"] <= 2 for o in ones)
-        found.expect(f"{kind}: within a factor of two after calibration", f"{within} of {len(ones)} {what}", None)
+        if not ones:
+            found.expect(f"{kind}: estimates", f"there are no {what} with work", None)
+            continue
+        error = {p: statistics.median(abs(o[p] / o["measured"] - 1) for o in ones) for p in (GUESS, SHIPPED, HERE)}
+        said = ", ".join(f"{name} by {by:.0%}" for name, by in error.items())
+        text = f"{kind}: estimates err less when calibrated than when guessed, in the median of {len(ones)} {what}"
+        found.expect(text, said, error[HERE] < error[GUESS])
+        for name in (SHIPPED, HERE):
+            ratios = [o[name] / o["measured"] for o in ones]
+            common = statistics.median(ratios)
+            beside = statistics.median(abs(ratio / common - 1) for ratio in ratios)
+            told = f"{common:.2f} times what was measured in the median, but for that factor they err by {beside:.0%}"
+            within = sum(0.5 <= ratio <= 2 for ratio in ratios)
+            told += f"; {within} of {len(ones)} {what} within a factor of two"
+            found.expect(f"{kind}: estimates of the profile that {VERBS[name]}", told, None)

@@ -4,8 +4,8 @@ Queries of many kinds under patterns of arrival, refreshed at two points; what c
 recomputes only where it cannot do otherwise. Plans that are the same are measured once. A choice is good if it is the best of them, or within a tenth of
 the best; estimates are good if they rank the plans as measurements do (Spearman).
 
-One warm round tells plans apart that differ by half; the same plan was seen to differ by a quarter. So those that are close to the best are measured in
-more rounds, and those that are not, no more. At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5.
+The same plan was seen to differ by a third between rounds. So those that are close to the best are measured in more rounds, and those that are not in any of the
+first three, no more. At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def run(
     out: OUT = None,
 ) -> None:
     """How often the chosen plan was the best, and how well estimates rank plans."""
-    from bench._spark import Workbench
+    from bench import _real
+    from bench._spark import WARM, Workbench
 
-    found = _record.experiment("choice", sf, out, rounds=rounds)
+    found = _record.experiment("choice", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
     for pattern in patterns.split(","):
         for query in _record.query_numbers(queries):

@@ -107,6 +107,7 @@ def planner_gap(job: Job, places: int, largest: int) -> Figures:
         return {"left_out": error.message}
     seconds = time.perf_counter() - started
     greedy = number(cut, decide(cut, objective, None, ALL, forced=False), objective)
+    assert greedy >= exact * (1 - NONE), "nothing is better than the optimum"
     writable = (f for f, save in zip(cut.available, cut.save, strict=True) if math.isfinite(save))
     scale = _scale(cut, objective)
     return {

@@ -43,13 +43,13 @@ MOST = 1.5
 def run(
     sf: SF = 5.0,
     views: Annotated[str, typer.Option("--queries", "--views", help=f"Of {', '.join(VIEWS)}.")] = ",".join(VIEWS),
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 3,
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
     out: OUT = None,
 ) -> None:
     """CPU of a refresh with a fixed delta as history grows."""
-    from bench._spark import Workbench
+    from bench._spark import WARM, Workbench
 
-    found = _record.experiment("growth", sf, out, rounds=rounds)
+    found = _record.experiment("growth", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
     names = _record.names_of(views, VIEWS)
     for name in names:
@@ -63,15 +63,15 @@ def run(
 
 def _cells(found: _record.Experiment, bench: Workbench, name: str, sf: float, rounds: int) -> None:
     """The cells of a view, all measured together if one is missing: histories take turns, so that none has a warmer session than others."""
-    from bench._spark import median
+    from bench._spark import WARM, median
 
     measured: dict[int, list[Figures]] = {times: [] for times in HISTORY}
 
     def figures(times: int) -> Figures:
-        for n in range(0 if measured[times] else rounds + 1):
+        for n in range(0 if measured[times] else WARM + rounds):
             for each in HISTORY[:: -1 if n % 2 else 1]:
                 taken = _refreshed(bench, name, each, sf)
-                measured[each] += [taken] if n else []
+                measured[each] += [taken] if n >= WARM else []
         return median(measured[times])
 
     for times in HISTORY:

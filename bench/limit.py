@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import OUT, SF, Figures
+from bench._record import OUT, SF, Figures, query_numbers
 
 if TYPE_CHECKING:
     from bench._spark import Gauge, Workbench
@@ -30,15 +30,15 @@ def run(
     queries: Annotated[
         str, typer.Option(help="`star` and TPC-DS queries, such as star,q40.")
     ] = "star,q40,q10,q35,q80,q93",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 3,
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
     out: OUT = None,
 ) -> None:
     """CPU of the last run of a refresh over the least that any method could do."""
-    from bench._spark import Workbench
+    from bench._spark import WARM, Workbench
 
-    found = _record.experiment("limit", sf, out, rounds=rounds)
+    found = _record.experiment("limit", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
-    for name in queries.split(","):
+    for name in _named(queries):
         found.cell(name, partial(_measured, bench, name, sf, rounds))
     for name, cell in found.cells.items():
         told = f"{cell['last_cpu'] / cell['least_cpu']:.1f}x of task CPU, {cell['last_jvm'] / cell['least_jvm']:.1f}x of JVM CPU"
@@ -46,15 +46,21 @@ def run(
     found.finish(_shown(found.cells, f"The last run and the least, TPC-DS at scale factor {sf:g}, {rounds} rounds"))
 
 
+def _named(text: str) -> list[str]:
+    """`star,q3-q5` as names, `star` and those of queries."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [name for part in parts for name in ([STAR] if part == STAR else map("q{}".format, query_numbers(part)))]
+
+
 def _measured(bench: Workbench, name: str, sf: float, rounds: int) -> Figures:
     from bench import _arrivals
-    from bench._spark import course, folder, median
+    from bench._spark import WARM, course, folder, median
     from bench.growth import VIEWS
     from tempura.timeline import Timeline
 
-    query = VIEWS[STAR] if name == STAR else _record.query_numbers(name)[0]
+    query = VIEWS[STAR] if name == STAR else query_numbers(name)[0]
     kept: list[Figures] = []
-    for n in range(rounds + 1):
+    for n in range(WARM + rounds):
         with folder() as place:
             workspace = place / "workspace"
             job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), workspace, objective="latest-first")
@@ -70,7 +76,7 @@ def _measured(bench: Workbench, name: str, sf: float, rounds: int) -> Figures:
             "least_rows_read": least.rows_read,
             "estimated": last["estimated"],
         }
-        kept += [figures] if n else []
+        kept += [figures] if n >= WARM else []
     return median(kept)
 
 

@@ -34,7 +34,7 @@ MISSING = {
 def run(
     sf: SF = 1.0,
     views: Annotated[str, typer.Option("--queries", "--views", help="Names of views; all by default.")] = "",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after one round to warm up.")] = 2,
+    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 2,
     flink_python: Annotated[Path | None, typer.Option(help="A Python that has apache-flink.")] = None,
     pathway_python: Annotated[Path | None, typer.Option(help="A Python that has pathway[sql].")] = None,
     pg_ivm: Annotated[Path | None, typer.Option(help="A folder with @electric-sql/pglite-pg_ivm; needs node.")] = None,
@@ -44,9 +44,9 @@ def run(
     from bench._peers import sparks
     from bench._peers.others import OTHERS
     from bench._peers.views import VIEWS
-    from bench._spark import Workbench
+    from bench._spark import WARM, Workbench
 
-    found = _record.experiment("peers", sf, out, rounds=rounds)
+    found = _record.experiment("peers", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
     wanted = _record.names_of(views, [view.name for view in VIEWS])
     chosen = [view for view in VIEWS if view.name in wanted]
@@ -58,8 +58,9 @@ def run(
         for name, peer in others.items():
             found.cell(f"{view.name} {name}", partial(peer.refreshed, view, sf, rounds))
     _judge(found, [view.name for view in chosen], systems)
-    if others:
-        found.expect("versions of others", ", ".join(f"{peer.name} {peer.version}" for peer in others.values()), None)
+    for name, peer in others.items():
+        versions = dict.fromkeys(found.cells[f"{view.name} {name}"]["version"] for view in chosen)
+        found.expect(f"version of {peer.name}", ", ".join(versions), None)
     for system, why in MISSING.items():
         if system not in systems:
             found.expect(f"{system} beside them", why, None)
@@ -69,13 +70,14 @@ def run(
 def _in_session(found: _record.Experiment, bench: Workbench, view: View, sf: float, rounds: int) -> None:
     """The cells of a view in Spark's session, all measured together if one is missing: they take turns."""
     from bench._peers import sparks
-    from bench._spark import median
+    from bench._spark import WARM, median
 
     measured: list[dict[str, Figures]] = []
 
     def figures(system: str) -> Figures:
         if not measured:
-            measured.extend([sparks.round_of(bench.gauge, view, sf) for _ in range(rounds + 1)][1:])
+            every = [sparks.round_of(bench.gauge, view, sf, backwards=n % 2 > 0) for n in range(WARM + rounds)]
+            measured.extend(every[WARM:])
         return median([each[system] for each in measured])
 
     for system in sparks.SYSTEMS:

@@ -31,10 +31,10 @@ def run(
 ) -> None:
     """Real CPU of the last run of a refresh, method by method."""
     from bench import _real
-    from bench._spark import Workbench
+    from bench._spark import WARM, Workbench
     from tempura.timeline import Timeline
 
-    found = _record.experiment("real-ivm", sf, out, rounds=rounds)
+    found = _record.experiment("real-ivm", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
     timeline = Timeline.refresh()
     numbers = _record.query_numbers(queries)

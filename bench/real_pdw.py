@@ -31,10 +31,10 @@ def run(
 ) -> None:
     """Real CPU of a warehouse's two runs at their prices, method by method."""
     from bench import _real
-    from bench._spark import Workbench
+    from bench._spark import WARM, Workbench
     from tempura.timeline import Timeline
 
-    found = _record.experiment("real-pdw", sf, out, rounds=rounds)
+    found = _record.experiment("real-pdw", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
     numbers = _record.query_numbers(queries)
     wanted = [(q, PATTERNS[0], PRICE) for q in numbers]

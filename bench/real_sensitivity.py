@@ -32,9 +32,9 @@ def run(
 ) -> None:
     """Real CPU of the last run of plans that were made for another arrival pattern."""
     from bench import _real
-    from bench._spark import Workbench
+    from bench._spark import WARM, Workbench
 
-    found = _record.experiment("real-sensitivity", sf, out, rounds=rounds)
+    found = _record.experiment("real-sensitivity", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
     groups = {
         f"q{query} {is_}": _real.cells(found, bench, f"q{query} {is_}", _jobs(query, sf, is_, said), rounds)

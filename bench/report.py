@@ -64,11 +64,15 @@ def finished(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     found: list[dict[str, Any]] = []
     others: list[str] = []
     for path in sorted(folder.glob("*.json")):
-        document = json.loads(path.read_text())
+        try:
+            document = json.loads(path.read_text())
+        except json.JSONDecodeError:
+            document = None
         if isinstance(document, dict) and {"name", "cells", "expectations", "machine"} <= document.keys():
             found.append(document)
         else:
             others.append(path.name)
+    others += [path.name for path in sorted(folder.glob("*.jsonl")) if not path.with_suffix(".json").exists()]
     place = {name: n for n, name in enumerate(ORDER)}
     return sorted(found, key=lambda d: (place.get(d["name"], len(ORDER)), d["name"])), others
 
@@ -101,7 +105,7 @@ def section(document: dict[str, Any], drawing: str) -> str:
     settings = ", ".join(f"{k} {v}" for k, v in document["settings"].items() if k != "sf")
     how = [
         f"<code>{escape(document['command'])}</code>",
-        f"{document['date'][:10]}; scale factor {document['sf']:g}" + (f"; {escape(settings)}" if settings else ""),
+        f"{_measured(document)}; scale factor {document['sf']:g}" + (f"; {escape(settings)}" if settings else ""),
         escape(f"{machine['cores']} cores, {machine['memory']}, {machine['cpu']}, {machine['platform']}"),
         escape(", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
@@ -114,6 +118,12 @@ def section(document: dict[str, Any], drawing: str) -> str:
         + table(document.get("table"))
         + "</section>"
     )
+
+
+def _measured(document: dict[str, Any]) -> str:
+    """When the cells were measured, from the first to the last."""
+    days = list(dict.fromkeys(date[:10] for date in document["measured"] if date)) or [document["date"][:10]]
+    return " to ".join(days)
 
 
 def expectations(expected: list[dict[str, Any]]) -> str:

@@ -97,7 +97,7 @@ def document(name: str, cells: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-MADE = {"step": "result", "measured": 0.5, "before": 0.7, "after": 0.6}
+AGREES = {"measured": 1.0, "guessed": 2.0, "shipped": 1.3, "calibrated": 1.1}
 CPU = {
     "bytes_shuffled": 1e6,
     "last_cpu": 1.0,
@@ -116,16 +116,20 @@ ON_SPARK: dict[str, dict[str, Any]] = {
     "real-ivm": {f"q40 delta-big {m}": CPU for m in METHODS},
     "real-pdw": {f"q40 delta-big {m}": CPU for m in METHODS},
     "real-sensitivity": {f"q10 delta-big {m}": CPU for m in (*METHODS, "wrong")},
-    "calibration": {"q1 auto": {"t1": {"measured": 1.0, "before": 2.0, "after": 1.1, "steps": [MADE]}, "t2": {"measured": 3.0, "before": 1.0, "after": 3.1, "steps": []}}},
+    "calibration": {"profile": {"job": 0.1}, "q1 auto": {"t1": AGREES | {"steps": {"result": AGREES}}, "t2": AGREES | {"steps": {}}}},
 }  # fmt: skip
 
 
-def test_the_report_has_every_finished_experiment(tmp_path: Path):
+def test_the_report_has_every_finished_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     seconds = {f"q1 {kind}": {"seconds": 0.1} for kind in ("|T|=1", "|T|=3", "spark")}
     for name, cells in {**ON_SPARK, "planning": seconds, "something": {"q1": {"x": 1}}}.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(document(name, cells)))
     (tmp_path / "other.json").write_text('{"a": 1}')
+    (tmp_path / "half.json").write_text('{"name": "siz')
+    (tmp_path / "stopped.jsonl").write_text("")
     report.run(tmp_path)
+    told = capsys.readouterr().out
+    assert all(f"left out, as it is no finished experiment: {name}" in told for name in ("other.json", "half.json", "stopped.jsonl"))  # fmt: skip
     page = (tmp_path / "report.html").read_text()
     assert page.count("<section>") == len(ON_SPARK) + 2
     assert page.count("<svg") == len(ON_SPARK) + 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench import _real, choice, growth, peers, real_sensitivity, warehouse
+from bench import _real, calibration, choice, growth, peers, real_sensitivity, warehouse
 from bench._record import Experiment, experiment
 
 METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
@@ -67,6 +67,18 @@ def test_growth_is_judged_where_it_must_not_be(name: str, times: float, met: boo
         found.cell(f"{name} {history}x", lambda cpu=cpu, h=history: {"last_cpu": cpu, "last_jvm": cpu, "batch_cpu": 1.0, "batch_jvm": 1.0, "history": h, "right": True})  # fmt: skip
     growth._judge(found, name)
     assert [m for text, m in verdicts(found).items() if "CPU" in text] == [met, met]
+
+
+@pytest.mark.parametrize(("measured", "met"), [(1.0, True), (4.0, False)])
+def test_calibrating_must_beat_guessing(measured: float, met: bool, tmp_path: Path):
+    taken = {"measured": measured, "guessed": 2.0, "shipped": 1.3, "calibrated": 1.1}
+    found = experiment("calibration", 1, tmp_path)
+    found.cell("profile", lambda: {"job": 0.1})
+    found.cell("q1 auto", lambda: {"t1": taken | {"steps": {}}})
+    calibration._judge(found)
+    told = verdicts(found)
+    assert told["JVM CPU: estimates err less when calibrated than when guessed, in the median of 1 runs"] is met
+    assert told["task CPU, without fixed costs: estimates"] is None, "no step was measured"
 
 
 def by_method(takes: float = 1.0, **others: float) -> dict[str, dict[str, Any]]:

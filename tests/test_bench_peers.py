@@ -37,14 +37,14 @@ def test_a_view_that_a_process_answers_is_compared_with_the_batch_query(tmp_path
     right = system(tmp_path, f"{{{TOOK}, 'views': [rows[::-1] for rows in asked['expected']]}}").refreshed(
         VIEW, 0.01, 2
     )
-    assert right == {"seconds": 0.2, "cpu": 0.1, "right": True, "refused": None}
+    assert right == {"seconds": 0.2, "cpu": 0.1, "right": True, "refused": None, "version": "unknown"}
     wrong = system(tmp_path, f"{{{TOOK}, 'views': [asked['expected'][0]] * 2}}").refreshed(VIEW, 0.01, 1)
     assert wrong["right"] is False
 
 
 def test_a_refusal_ends_the_rounds_and_too_long_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     refused = system(tmp_path, "{'refused': 'no ' + asked['view'], 'cpu': None}").refreshed(VIEW, 0.01, 3)
-    assert refused == {"refused": "no returned", "cpu": None}
+    assert refused == {"refused": "no returned", "cpu": None, "version": "unknown"}
     monkeypatch.setattr(process, "PATIENCE", 0.5)
     slow = system(tmp_path, "__import__('time').sleep(60)").refreshed(VIEW, 0.01, 1)
     assert slow["refused"] == "not done within 0.5 s" and slow["cpu"] is None

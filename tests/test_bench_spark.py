@@ -121,10 +121,11 @@ def test_medians_of_rounds():
     assert median(rounds) == {"a": {"cpu": 2.0}, "right": False}
 
 
-def test_a_run_is_held_against_two_profiles(bench: Workbench):
-    found = calibration._measured(bench, 3, "auto", 0.01, 1, DEFAULT)  # pyright: ignore[reportPrivateUsage]
+def test_a_run_is_held_against_every_profile(bench: Workbench):
+    profiles = {"guessed": calibration.GUESSED, "shipped": DEFAULT}
+    found = calibration._measured(bench, 3, "auto", 0.01, 1, profiles)  # pyright: ignore[reportPrivateUsage]
     assert set(found) <= {"t1", "t2"} and "t2" in found
     for taken in found.values():
-        assert taken["measured"] > 0 and taken["before"] > 0 and taken["after"] > 0
-        assert taken["before"] != taken["after"]
-        assert taken["steps"] and all(0 < step["after"] < taken["after"] for step in taken["steps"])
+        assert taken["measured"] > 0 and taken["guessed"] > 0 and taken["shipped"] > 0
+        assert taken["guessed"] != taken["shipped"]
+        assert taken["steps"] and all(0 < step["shipped"] < taken["shipped"] for step in taken["steps"].values())

@@ -49,8 +49,8 @@ class Peer:
         for _ in range(rounds):
             answers.append(self._once(view, sf))
             if answers[-1]["refused"]:
-                return answers[-1]
-        return median(answers)
+                break
+        return (answers[-1] if answers[-1]["refused"] else median(answers)) | {"version": self.version}
 
     def _once(self, view: View, sf: float) -> Figures:
         with folder() as place:
