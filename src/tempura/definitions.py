@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from typing import Any
+from uuid import uuid4
 
 from tempura.algebra import AggregateState, Minus, Op, Plus, Read
 from tempura.algebra.physical import snapshot_name
 from tempura.catalog import Catalog
+from tempura.expr import volatile
+from tempura.memo.memo import expressions
 from tempura.space import GroupMember, Space
 from tempura.timeline import Interval
 
@@ -56,7 +59,7 @@ class Definitions:
 
 
 class Fingerprints:
-    """Short texts that are equal for equal trees; what trees share is looked at once."""
+    """Short texts that are equal for trees that give equal rows; what trees share is looked at once. A volatile tree is equal to none that was looked at before."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Op, str]] = {}
@@ -64,7 +67,8 @@ class Fingerprints:
     def of(self, op: Op) -> str:
         known = self._known.get(id(op))
         if known is None:
-            said = "\n".join([op.show(), *(self.of(i) for i in op.inputs)])
+            own = uuid4().hex if any(map(volatile, expressions(op.payload))) else ""
+            said = "\n".join([op.show(), own, *(self.of(i) for i in op.inputs)])
             # The tree is kept as well, so that no other gets its id.
             known = self._known[id(op)] = (op, hashlib.sha256(said.encode()).hexdigest()[:32])
         return known[1]

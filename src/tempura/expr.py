@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
+
+from tempura.sqltext import read_expression
 
 DIALECT = "spark"
 
@@ -89,7 +90,7 @@ def col(name: str) -> Expr:
 @cache
 def parse(text: str) -> Expr:
     """The expression written as Spark SQL over bare column names (for tests and rule authors)."""
-    tree = sqlglot.parse_one(text, dialect=DIALECT)
+    tree = read_expression(text)
     for c in list(tree.find_all(exp.Column)):
         c.this.set("quoted", True)
     return Expr(tree)
@@ -218,25 +219,30 @@ def same_columns(left: Iterable[str], right: Iterable[str]) -> Expr:
     return conjunction(equality(col(a), col(b), null_safe=True) for a, b in zip(left, right, strict=True))
 
 
-_VOLATILE_NAMES = frozenset(
-    [
-        "rand",
-        "randn",
-        "random",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "now",
-        "current_timestamp",
-        "current_date",
-        "current_time",
-        "localtimestamp",
-        "curdate",
-        "unix_timestamp_now",
-    ]
-)
+_VOLATILE_NAMES = [
+    "rand",
+    "randn",
+    "random",
+    "randstr",
+    "uniform",
+    "uuid",
+    "shuffle",
+    "monotonically_increasing_id",
+    "spark_partition_id",
+    "input_file_name",
+    "input_file_block_start",
+    "input_file_block_length",
+    "now",
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "localtime",
+    "curdate",
+    "reflect",
+    "java_method",
+    "try_reflect",
+]
 _VOLATILE_TYPES = (
     exp.Rand,
     exp.Randn,
@@ -244,6 +250,8 @@ _VOLATILE_TYPES = (
     exp.CurrentDate,
     exp.CurrentTime,
     exp.CurrentDatetime,
+    exp.Localtime,
+    exp.Localtimestamp,
     exp.Uuid,
 )
 
@@ -253,9 +261,17 @@ def volatile_function(tree: Expression) -> str | None:
     for node in tree.walk():
         if isinstance(node, _VOLATILE_TYPES):
             return node.sql(dialect=DIALECT)
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _VOLATILE_NAMES:
-            return node.name.lower() + "()"
+        if isinstance(node, exp.Anonymous):
+            name = node.name.lower()
+            if name in _VOLATILE_NAMES or (name == "unix_timestamp" and not node.expressions):
+                return name + "()"
     return None
+
+
+@cache
+def volatile(expr: Expr) -> bool:
+    """Whether the expression may give another answer when evaluated again, or on other rows."""
+    return volatile_function(expr.tree) is not None
 
 
 _STRICT = (exp.Binary, exp.Neg, exp.Paren, exp.Column, exp.Literal, exp.Cast, exp.Not, exp.Between, exp.Like)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 
 from tempura.algebra.incremental import ROWS
@@ -18,6 +17,7 @@ from tempura.schema import WEIGHT
 from tempura.spark.names import quoted
 from tempura.spark.states import States
 from tempura.spark.steps import frame, order_left
+from tempura.sqltext import read_expression
 from tests.duckrun import completed, query_of, unmatched
 
 BUCKETS = 2
@@ -112,7 +112,7 @@ def run_batch(spark: SparkSession, text: str, tables: list[str], point: str, bas
     """The query over the tables as of a point, which it finds under their plain names."""
     for table in tables:
         base(snapshot_name(table, point)).createOrReplaceTempView(table)
-    query = completed(sqlglot.parse_one(text, dialect="spark"), _Described(spark, text))  # type: ignore[arg-type]
+    query = completed(read_expression(text), _Described(spark, text))  # type: ignore[arg-type]
     return spark.sql(query.sql(dialect="spark"))
 
 

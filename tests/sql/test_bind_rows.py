@@ -244,6 +244,10 @@ SELECT a FROM t WHERE CASE WHEN b > 10 THEN a IN (SELECT a FROM s) ELSE a NOT IN
 
 # DuckDB has no spelling for these, or gives them another meaning; the text it runs stands beside ours.
 OTHERWISE = {
+    "SELECT a, b, b > 15 OR NOT (a IN (SELECT a FROM s)) AS x FROM t": "SELECT a, b, b > 15 OR coalesce(NOT (a IN (SELECT a FROM s)), false) AS x FROM t",
+    "SELECT a, a IN (SELECT a FROM s) AS x, a NOT IN (SELECT a FROM s WHERE a > 1) AS y, a IN (SELECT a FROM none) AS z FROM t":
+        "SELECT a, coalesce(a IN (SELECT a FROM s), false) AS x, coalesce(a NOT IN (SELECT a FROM s WHERE a > 1), false) AS y, coalesce(a IN (SELECT a FROM none), false) AS z FROM t",
+    "SELECT a, b, b IN (SELECT d FROM s WHERE s.a = t.a) AS x FROM t": "SELECT a, b, coalesce(b IN (SELECT d FROM s WHERE s.a = t.a), false) AS x FROM t",
     "SELECT every(b > 5) AS ev, bool_or(b > 20) AS bo FROM t": "SELECT bool_and(b > 5) AS ev, bool_or(b > 20) AS bo FROM t",
     "SELECT count(DISTINCT a, b) AS n FROM t": "SELECT count(DISTINCT (a, b)) AS n FROM t WHERE a IS NOT NULL AND b IS NOT NULL",
     "SELECT a FROM t WHERE EXISTS (SELECT count(*) FROM s WHERE s.a = t.a HAVING count(*) = 0)":

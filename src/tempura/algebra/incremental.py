@@ -42,8 +42,8 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 
 def parts(call: AggregateCall) -> tuple[str, ...] | None:
-    """The parts of a call's state, or None if it cannot be kept as one."""
-    if call.distinct or (call.function == "avg" and _rounded(call.column.type)):
+    """The parts of a call's state, or None if it cannot be kept as one. What stands as it was written cannot."""
+    if call.distinct or call.call is not None or (call.function == "avg" and _rounded(call.column.type)):
         return None
     return PARTS.get(call.function)
 
@@ -70,15 +70,7 @@ def state_columns(calls: Sequence[AggregateCall]) -> tuple[Column, ...]:
     found = [Column(ROWS, "bigint", False)]
     for call in calls:
         for part in parts(call) or ():
-            kind = (
-                "bigint"
-                if part == "c"
-                else "double"
-                if part == "q"
-                else call.column.type
-                if call.function != "avg"
-                else UNKNOWN
-            )
+            kind = "bigint" if part == "c" else call.column.type if part == "m" or call.function == "sum" else UNKNOWN
             found.append(Column(part_column(call, part), kind, part != "c"))
     return tuple(found)
 

@@ -185,7 +185,9 @@ class FullOuterJoin(Op):
         return nullable(inputs[0]) + nullable(inputs[1])
 
     def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
-        return frozenset(a | b for a in inputs[0] for b in inputs[1])
+        # A row of either side without a partner whose key is NULL throughout would look like one of the other.
+        never_null = {c.name for schema in schemas for c in schema if not c.nullable}
+        return frozenset(a | b for a in inputs[0] for b in inputs[1] if (a | b) & never_null)
 
 
 class SemiJoin(Op):

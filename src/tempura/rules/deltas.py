@@ -110,6 +110,38 @@ def subtractable(calls: tuple[AggregateCall, ...]) -> bool:
     return all("m" not in (parts(c) or ("m",)) for c in calls)
 
 
+_REPEATABLE = [
+    "count",
+    "min",
+    "max",
+    "any_value",
+    "bool_and",
+    "bool_or",
+    "single_value",
+    "approx_count_distinct",
+    "percentile",
+    "percentile_cont",
+    "percentile_disc",
+    "median",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+]
+
+
+def repeatable(X: TvrRef, calls: tuple[AggregateCall, ...]) -> bool:
+    """Whether an aggregate of the same rows is the same again to the last digit, in whatever order they come: not a list, nor a sum of floats."""
+    whole = {c.name for c in X.schema if c.type in ("tinyint", "smallint", "int")}
+
+    def same_again(call: AggregateCall) -> bool:
+        if call.function in ("sum", "avg") and call.call is None:
+            exact = call.column.type == "bigint" or call.column.type.startswith("decimal")
+            return exact or (call.argument is not None and call.argument.name in whole)
+        return call.function in _REPEATABLE
+
+    return all(map(same_again, calls))
+
+
 @rule(
     Q[:] == Aggregate(X[:], by, calls),
     where(lambda calls: mergeable(calls), "an aggregate function whose state is the bag of its arguments"),

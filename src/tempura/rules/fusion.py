@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from tempura.algebra import Aggregate, AggregateCall, Filter, InnerJoin, Op, Output, Project
 from tempura.algebra.incremental import parts
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts
-from tempura.rules.laws import any_of, law, volatile
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, volatile
+from tempura.rules.laws import any_of, law
 from tempura.rules.pruning import chosen
 from tempura.schema import names
 

@@ -26,9 +26,9 @@ from tempura.algebra import (
     TopK,
     Window,
 )
-from tempura.expr import Expr, col
+from tempura.expr import Expr, col, volatile
 from tempura.rules.dag import Interned, parents_first, rebuilt
-from tempura.rules.laws import filtered, parts, volatile
+from tempura.rules.laws import filtered, parts
 from tempura.schema import names
 
 Predicates = frozenset[Expr]

@@ -32,7 +32,7 @@ from tempura.algebra import (
     Window,
 )
 from tempura.algebra.empties import prune
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded, volatile_function
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded, volatile
 from tempura.rules.pruning import chosen, narrowed, plain
 from tempura.schema import Schema, names
 
@@ -90,12 +90,6 @@ def any_of(predicates: Iterable[Expr]) -> Expr:
     """The disjunction, in a canonical order."""
     first, *others = sorted(set(predicates))
     return Expr(exp.or_(first.tree, *(p.tree for p in others), copy=True)) if others else first
-
-
-@cache
-def volatile(expr: Expr) -> bool:
-    """Whether the expression may give another answer when evaluated again, or on other rows."""
-    return volatile_function(expr.tree) is not None
 
 
 @cache

@@ -35,7 +35,7 @@ from tempura.algebra import (
     SemiJoin,
     Window,
 )
-from tempura.expr import TRUE, Expr, col, rejects_nulls
+from tempura.expr import TRUE, Expr, col, rejects_nulls, volatile
 from tempura.rules.dag import Interned, over, parents_first, rebuilt, uses
 from tempura.rules.fusion import fused_aggregates
 from tempura.rules.implied import implied_filters
@@ -64,7 +64,6 @@ from tempura.rules.laws import (
     pruned_columns,
     single_plus,
     trivial_filter,
-    volatile,
 )
 from tempura.rules.outerjoins import (
     half_join_below_outer_join,

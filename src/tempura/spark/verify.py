@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from sqlglot import exp
@@ -27,6 +26,7 @@ from tempura.spark.reading import read_rows
 from tempura.spark.session import session
 from tempura.spark.states import States
 from tempura.spark.steps import explained
+from tempura.sqltext import read_expression
 from tempura.workspace import ResultEntry, RunFile, Workspace
 
 TOLERANCE = 1e-9
@@ -189,7 +189,7 @@ class _Names(frozenset[str]):
 
 def _spoken_of(query: str) -> _Names | None:
     """All names in a query, columns' among them; None where it may read columns without naming them."""
-    tree = sqlglot.parse_one(query, dialect="spark")
+    tree = read_expression(query)
     stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count) and not _exists(star)]
     natural = [join for join in tree.find_all(exp.Join) if join.args.get("method")]
     renamed = [table for table in tree.find_all(exp.Table, exp.Subquery) if table.alias_column_names]
@@ -280,7 +280,7 @@ def _close(a: float | None, b: float | None) -> bool:
 
 def _completed(query: str, columns: Callable[[], Sequence[str]]) -> str:
     """The query in which LIMIT takes rows as plans do: by its ORDER BY, then by all columns. Which of equal rows it takes is left open by SQL."""
-    tree = sqlglot.parse_one(query, dialect="spark")
+    tree = read_expression(query)
     limited = [part for part in tree.find_all(exp.Query) if part.args.get("limit") or part.args.get("offset")]
     for part in limited:
         width = len(part.named_selects)

@@ -12,6 +12,7 @@ from sqlglot import exp
 from tempura.algebra import Op
 from tempura.expr import column_tree
 from tempura.schema import fresh, names
+from tempura.sql.bind.equalities import aligned
 from tempura.sql.bind.ordering import Slice
 from tempura.sql.bind.predicates import columns_of, detached, renamed
 from tempura.sql.bind.projection import named_columns, narrowed
@@ -30,6 +31,9 @@ def nested(block: Select, kind: str) -> Nested:
     outside = tuple(n for n in block.scope.outside if n in spoken)
     if not outside:
         return _uncorrelated(block, kind)
+    columns = block.scope.columns()
+    block.where = [aligned(t, columns) if _is_outer(t) else t for t in block.where]
+    block.region.conjuncts = [aligned(t, columns) if _is_outer(t) else t for t in block.region.conjuncts]
     lifted = [t for t in (*block.where, *block.region.conjuncts) if _is_outer(t)]
     elsewhere = any(_is_outer(t) for t in block.trees() if not any(t is x for x in lifted))
     rigid = block.aggregated or not block.slice.whole or any(find_windows(t) for t in block.expressions())

@@ -21,7 +21,7 @@ from tempura.schema import Column, fresh, names
 from tempura.sql.bind.predicates import detached, predicate, renamed, replaced
 from tempura.sql.bind.projection import by_name, computed, extended, narrowed, passed, slug
 from tempura.sql.bind.scope import Tree, refuse
-from tempura.sql.bind.types import aggregate_type, infer, kind_of
+from tempura.sql.bind.types import aggregate_type, digits, infer, kind_of
 
 _KNOWN: dict[type[Any], str] = {
     exp.Sum: "sum",
@@ -46,51 +46,73 @@ _SPELLINGS = {
     "std": "stddev_samp",
     **{name: name for name in PARTS},
 }
-_OTHERS = frozenset(
-    [
-        "skewness",
-        "kurtosis",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "regr_count",
-        "regr_slope",
-        "regr_intercept",
-        "regr_r2",
-        "regr_avgx",
-        "regr_avgy",
-        "regr_sxx",
-        "regr_sxy",
-        "regr_syy",
-        "mode",
-        "max_by",
-        "min_by",
-        "histogram_numeric",
-        "percentile",
-        "percentile_approx",
-        "approx_percentile",
-        "count_min_sketch",
-        "try_sum",
-        "try_avg",
-        "collect_list",
-        "collect_set",
-        "array_agg",
-        "approx_count_distinct",
-        "first",
-        "last",
-        "first_value",
-        "last_value",
-        "median",
-        "product",
-        "listagg",
-        "string_agg",
-        "hll_sketch_agg",
-        "hll_union_agg",
-        "bitmap_construct_agg",
-        "bitmap_or_agg",
-        "schema_of_json_agg",
-    ]
-)
+_OTHERS = [
+    "approx_percentile",
+    "approx_top_k",
+    "approx_top_k_accumulate",
+    "approx_top_k_combine",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bitmap_and_agg",
+    "bitmap_construct_agg",
+    "bitmap_or_agg",
+    "collect_union",
+    "corr",
+    "count_min_sketch",
+    "covar_pop",
+    "covar_samp",
+    "histogram_numeric",
+    "hll_sketch_agg",
+    "hll_union_agg",
+    "kll_merge_agg_bigint",
+    "kll_merge_agg_double",
+    "kll_merge_agg_float",
+    "kll_sketch_agg_bigint",
+    "kll_sketch_agg_double",
+    "kll_sketch_agg_float",
+    "kurtosis",
+    "listagg",
+    "max_by",
+    "measure",
+    "min_by",
+    "mode",
+    "percentile",
+    "percentile_approx",
+    "percentile_cont",
+    "percentile_disc",
+    "product",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+    "schema_of_json_agg",
+    "schema_of_variant_agg",
+    "skewness",
+    "string_agg",
+    "theta_intersection_agg",
+    "theta_sketch_agg",
+    "theta_union_agg",
+    "try_avg",
+    "try_sum",
+    "tuple_intersection_agg_double",
+    "tuple_intersection_agg_integer",
+    "tuple_sketch_agg_double",
+    "tuple_sketch_agg_integer",
+    "tuple_union_agg_double",
+    "tuple_union_agg_integer",
+]
+"""All other aggregates that Spark has, by name; those that the parser knows by a class of their own tell by that."""
+_NONE: dict[str, Tree] = {
+    **dict.fromkeys(("count", "approx_count_distinct", "regr_count"), exp.Literal.number(0)),
+    **dict.fromkeys(("arrayagg", "arrayuniqueagg"), exp.Array()),
+}
+"""What an aggregate of no rows is where it is not NULL; collect_list and collect_set go by the names of their classes."""
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
@@ -294,12 +316,12 @@ class Grouped:
         return exp.paren(exp.BitwiseAnd(this=shifted, expression=exp.Literal.number(1)), copy=False)
 
     def when_empty(self, tree: Tree) -> Tree:
-        """A value above the aggregation as it is where the group has no row at all: counts are 0 then, not NULL."""
-        counts = {c.name for c in self._calls.values() if c.function in ("count", "approx_count_distinct")}
+        """A value above the aggregation as it is where the group has no row at all: counts are 0 then, not NULL, and lists are empty."""
+        empty = {c.name: _NONE[c.function] for c in self._calls.values() if c.function in _NONE}
 
         def coalesced(part: Tree) -> Tree:
-            if isinstance(part, exp.Column) and part.name in counts:
-                return exp.Coalesce(this=part.copy(), expressions=[exp.Literal.number(0)])
+            if isinstance(part, exp.Column) and part.name in empty:
+                return exp.Coalesce(this=part.copy(), expressions=[empty[part.name].copy()])
             return None
 
         return replaced(tree.copy(), coalesced)
@@ -330,7 +352,9 @@ def aggregate_call(name: str, tree: Tree, columns: dict[str, Column], grouped: b
     function = _KNOWN.get(kind_of(tree)) or (
         _SPELLINGS.get(tree.name.lower()) if isinstance(tree, exp.Anonymous) else None
     )
-    if function is None:
+    if function == "count_if" and isinstance(tree.this, exp.Distinct):
+        function = None
+    if function is None or (function.startswith(("var", "stddev")) and not _exact_squares(tree, columns)):
         inner = core(tree)
         called = inner.name.lower() if isinstance(inner, exp.Anonymous) else _class_name(inner)
         kind = infer(inner, columns)
@@ -344,6 +368,13 @@ def aggregate_call(name: str, tree: Tree, columns: dict[str, Column], grouped: b
     return AggregateCall(
         Column(name, kind.type, kind.nullable), function, None if argument is None else Expr(argument), distinct, where
     )
+
+
+def _exact_squares(tree: Tree, columns: dict[str, Column]) -> bool:
+    """Whether sums of squares of the argument are exact: integers and decimals that are short enough. Those of others would cancel out against the square of the sum."""
+    argument = tree.expressions[0] if isinstance(tree, exp.Anonymous) else tree.this
+    found = digits(infer(argument, columns).type)
+    return found is not None and found[0] <= 14 and found[1] <= 3
 
 
 def _class_name(tree: Tree) -> str:

@@ -9,17 +9,17 @@ cannot be bound is a `SqlError` that names the construct and its place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from tempura.algebra import Op, SortKey
 from tempura.catalog import Catalog
 from tempura.errors import SqlError
-from tempura.expr import DIALECT, column_tree
+from tempura.expr import column_tree
 from tempura.sql.bind.correlated import nested
+from tempura.sql.bind.equalities import with_casts
 from tempura.sql.bind.ordering import key_of, ordered_terms, slice_of, top
 from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.projection import by_name, named_columns, narrowed, passed, projected, unique_spellings
@@ -28,6 +28,7 @@ from tempura.sql.bind.scope import Scope, Shown, Source, Tree, refuse
 from tempura.sql.bind.setops import combined
 from tempura.sql.bind.sources import Bound, Ctes, relabelled, values
 from tempura.sql.bind.subqueries import Nested
+from tempura.sqltext import as_written, read_statements
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,17 @@ def bind(text: str, catalog: Catalog, name: str = "result") -> Query:
     """The query of `text` over the tables of `catalog`; raises SqlError for what cannot be bound."""
     tree = parsed(text)
     bound, order = Binder(text, catalog).whole(tree)
-    return Query(name, text, bound.op, order)
+    return Query(name, text, with_casts(bound.op), order)
 
 
 def parsed(text: str) -> Tree:
     """The only statement in the text, which must be a query."""
     try:
-        statements = [s for s in sqlglot.parse(text, dialect=DIALECT) if s is not None]
+        statements = read_statements(text)
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
         raise SqlError(
-            f"the query cannot be read: {_described(found)}, near {found.get('highlight', '')!r}",
+            f"the query cannot be read: {_described(found)}, near {as_written(found.get('highlight', ''))!r}",
             hint="is it Spark SQL?",
             line=found.get("line"),
             column=found["col"] - len(found.get("highlight") or " ") + 1 if found.get("col") else None,
@@ -66,7 +67,7 @@ def parsed(text: str) -> Tree:
         ) from error
     if len(statements) != 1:
         raise SqlError(f"the text holds {len(statements)} statements", hint="a job has one SELECT per query")
-    tree = cast(Tree, statements[0])
+    tree = statements[0]
     if not isinstance(tree, (exp.Query, exp.Values)):
         refuse(f"{type(tree).__name__.upper()} is not a query", tree, "write a SELECT")
     return tree
@@ -74,7 +75,7 @@ def parsed(text: str) -> Tree:
 
 def _described(error: dict[str, Any]) -> str:
     """What the parser says is wrong, without the names of its classes."""
-    text = str(error.get("description", "")).rstrip(".")
+    text = as_written(str(error.get("description", ""))).rstrip(".")
     return "something is missing" if "<class" in text else text[:1].lower() + text[1:]
 
 

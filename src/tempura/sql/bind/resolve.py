@@ -22,6 +22,16 @@ _GENERATORS = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.Un
 _GENERATOR_NAMES = frozenset(["stack", "inline", "inline_outer", "posexplode_outer", "json_tuple", "explode_outer"])
 
 
+def _refuse_unsupported(tree: Tree) -> None:
+    called = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
+    if called == "session_window":
+        refuse("session_window() is not supported: a session changes with rows that come later", tree, "use window()")
+    if called == "collate" or isinstance(tree, exp.Collate):
+        refuse("COLLATE is not supported", tree, "compare lower(…) or upper(…) of both sides")
+    if isinstance(tree, exp.DataType) and tree.is_type("time"):
+        refuse("the type TIME is not supported", tree, "use a timestamp")
+
+
 class Resolver:
     """Resolves the expressions of one block; `subs` holds the sub-queries found in them."""
 
@@ -46,6 +56,7 @@ class Resolver:
         if isinstance(tree, _GENERATORS) or (isinstance(tree, exp.Anonymous) and tree.name.lower() in _GENERATOR_NAMES):
             refuse(f"{tree.sql_name() if isinstance(tree, exp.Func) else tree.name} gives several rows and is not supported in an expression", tree,
                    "write its rows into a table first")  # fmt: skip
+        _refuse_unsupported(tree)
         if isinstance(tree, exp.Window) and tree.args.get("alias") is not None:
             self._write_out(tree)
         for child in list(tree.iter_expressions()):

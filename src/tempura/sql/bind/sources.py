@@ -120,7 +120,11 @@ class From:
                 if call is not None:
                     refuse("an aggregate in ON", call, "aggregate in a derived table, and join that")
             return on
-        return [self._merged(join, name, left, right, side, kind) for name in using]
+        equalities = [self._merged(join, name, left, right, side, kind) for name in using]
+        # `*` shows the columns that the last join merged first.
+        shared = self._scope.shared
+        self._scope.shared = {name: shared[name] for name in using if name in shared} | shared
+        return equalities
 
     def _merged(self, join: Tree, name: str, left: list[Source], right: list[Source], side: str, kind: str) -> Tree:
         """The equality that USING says for one column, which is one column for unqualified names from here on."""

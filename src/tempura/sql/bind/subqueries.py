@@ -32,9 +32,11 @@ from tempura.algebra import (
 )
 from tempura.expr import TRUE, Expr, col, column_tree, conjunction, rejects_nulls
 from tempura.schema import Column, Schema, fresh, names
+from tempura.sql.bind.equalities import cast, casts
 from tempura.sql.bind.predicates import columns_of, predicate, renamed, substituted
 from tempura.sql.bind.projection import apart, by_name, computed, named_columns, narrowed, passed, project
 from tempura.sql.bind.scope import Tree, refuse
+from tempura.sql.bind.types import infer
 
 
 class Hole(Op):
@@ -98,11 +100,19 @@ class Tied:
             name: a.copy() for name, a in zip(sub.query.outside, call.expressions[sub.operands :], strict=True)
         }
         right = filled(sub.query.op, op, self.given) if sub.query.hole else sub.query.op
+        outputs = list(sub.query.outputs)
+        if sub.kind == "in" and outputs:
+            right, outputs = self._comparable(right, outputs)
         self.right, self.called = apart(right, op)
+        self.outputs = [self.called[o] for o in outputs]
 
-    @property
-    def outputs(self) -> list[str]:
-        return [self.called[o] for o in self.query.outputs]
+    def _comparable(self, right: Op, outputs: list[str]) -> tuple[Op, list[str]]:
+        """The right side with columns that the operands can be compared with, and the operands so that they can be."""
+        mine, theirs = by_name(self.outer), by_name(right)
+        kinds = [(infer(a, mine).type, theirs[b].type) for a, b in zip(self.operands, outputs, strict=True)]
+        to = [casts(*pair) for pair in kinds]
+        self.operands = [cast(a, t) for a, (t, _) in zip(self.operands, to, strict=True)]
+        return named_columns(right, [(cast(column_tree(b), t), "") for b, (_, t) in zip(outputs, to, strict=True)])
 
     def over_both(self, tree: Tree) -> Tree:
         """A tree of the sub-query over the columns of both sides."""
@@ -178,7 +188,7 @@ def restrict(op: Op, conjunct: Tree, subs: Subs) -> Op:
             return (AntiJoin if negated else SemiJoin)(op, tied.right, predicate(tied.on))
         if sub.kind == "in" and sub.query.value is None:
             return _not_in(op, sub, tree) if negated else _in(op, sub, tree)
-    joined, value = attach(op, conjunct, subs, filters=True)
+    joined, value = attach(op, conjunct, subs)
     return narrowed(_joined_where(op, joined, Expr(value)), names(op.schema))
 
 
@@ -261,11 +271,8 @@ def _count(name: str, argument: str | None = None) -> AggregateCall:
     return AggregateCall(Column(name, "bigint", False), "count", None if argument is None else col(argument))
 
 
-def attach(op: Op, tree: Tree, subs: Subs, filters: bool = False) -> tuple[Op, Tree]:
-    """`op` joined with the sub-queries of an expression, and the expression over the result's columns.
-
-    If the expression only `filters` rows, its being NULL or false makes no difference.
-    """
+def attach(op: Op, tree: Tree, subs: Subs) -> tuple[Op, Tree]:
+    """`op` joined with the sub-queries of an expression, and the expression over the result's columns."""
     while True:
         call = next((t for t in tree.find_all(exp.Anonymous) if is_call(t) and not _inner_calls(t)), None)
         if call is None:
@@ -278,7 +285,7 @@ def attach(op: Op, tree: Tree, subs: Subs, filters: bool = False) -> tuple[Op, T
         elif sub.kind == "exists":
             op, value = _mark(op, sub, call)
         elif sub.kind == "in":
-            op, value = _mark(op, sub, call) if _null_is_false(call, filters) else _three_valued(op, sub, call)
+            op, value = _possible(op, sub, call) if _negated(call) else _mark(op, sub, call)
         else:
             refuse(
                 f"a comparison with {sub.kind.upper()} inside an expression is not supported",
@@ -297,15 +304,13 @@ def _inner_calls(call: Tree) -> bool:
     return any(has_subquery(a) for a in call.expressions)
 
 
-def _null_is_false(call: Tree, filters: bool) -> bool:
-    """Whether the place of a predicate makes no difference between NULL and false: AND and OR in a filter or condition of CASE."""
-    inside: Tree = call
-    parent = call.parent
-    while isinstance(parent, (exp.And, exp.Or, exp.Paren)):
-        inside, parent = parent, parent.parent
-    if parent is None:
-        return filters
-    return isinstance(parent, exp.If) and parent.this is inside
+def _negated(call: Tree) -> bool:
+    """Whether what is asked of a predicate is that it be false: the NOTs above it, through AND and OR, are odd in number."""
+    negated, parent = False, call.parent
+    while isinstance(parent, (exp.And, exp.Or, exp.Not, exp.Paren)):
+        negated ^= isinstance(parent, exp.Not)
+        parent = parent.parent
+    return negated
 
 
 def _scalar(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
@@ -387,12 +392,12 @@ def _matched_values(op: Op, tied: Tied, pairs: Sequence[Tree]) -> tuple[Op, list
     return matched, [exp.NullSafeEQ(this=column_tree(c), expression=column_tree(called[c])) for c in spoken]
 
 
-def _three_valued(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
-    """x IN (y…) with all of its three values: NULL where no y equals x but x or a y is NULL."""
+def _possible(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
+    """Whether x may be one of y…: also where x or a y is NULL. In Spark NOT IN is false then, as IN is, and neither is ever NULL."""
     tied = Tied(op, sub, call)
     if not tied.query.equal or len(tied.operands) > 1:
         refuse(
-            "IN with a sub-query is not supported here: under NOT or as a value its NULLs matter",
+            "IN with a sub-query is not supported here: under NOT its NULLs matter",
             call,
             "make it a conjunct of WHERE, or write EXISTS",
         )
@@ -408,5 +413,4 @@ def _three_valued(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
     n, nn = called[rows], called[known]
     none = exp.EQ(this=exp.func("COALESCE", column_tree(n), exp.Literal.number(0)), expression=exp.Literal.number(0))
     unknown = exp.or_(_is_null(operand), exp.LT(this=column_tree(nn), expression=column_tree(n)))
-    value = exp.Case().when(mark, exp.true()).when(none, exp.false()).when(unknown, exp.null()).else_(exp.false())
-    return whole, value
+    return whole, exp.Case().when(mark, exp.true()).when(none, exp.false()).else_(unknown)

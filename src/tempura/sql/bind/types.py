@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from tempura.schema import UNKNOWN, Column
+from tempura.sqltext import Tree
 
 NULL = "void"
 """The type of a bare NULL, which widens to any other."""
-
-
-Tree = Any
-"""A tree of sqlglot, whose classes share no exported type that its own functions keep to."""
 
 
 def clauses(tree: Tree, name: str) -> list[Tree]:

@@ -16,7 +16,7 @@ from tempura.algebra.incremental import ROWS, part_column, parts
 from tempura.errors import PlanError
 from tempura.expr import TRUE, Expr
 from tempura.schema import UNKNOWN, Column
-from tempura.sql.bind.types import infer
+from tempura.sql.bind.types import digits, infer
 from tempura.sql.lower.block import Sql, all_of, atom, call, case, cast_to, error, is_true, number, product
 from tempura.sql.lower.weights import as_count
 
@@ -136,15 +136,32 @@ def _part(
     if part == "m":
         return _filtered(call("min" if aggregate.function in _LEAST else "max", argument), aggregate, bind)
     if _VARIANCE.fullmatch(aggregate.function):
-        argument = cast_to(argument, "double")
-    elif aggregate.function == "avg" and _type(aggregate, known) in ("bigint", "long"):
+        return _power(part, aggregate, argument, bind, weight, dialect, known)
+    if aggregate.function == "avg" and _type(aggregate, known) in ("bigint", "long"):
         # Spark adds these up as doubles, which do not overflow. Nor do decimals, of as many digits as sums of sums have, and they are exact.
         argument = cast_to(argument, "decimal(28,0)")
-    value = product(argument, argument) if part == "q" else argument
     if weight is None:
-        return _filtered(call("sum", value), aggregate, bind)
+        return _filtered(call("sum", argument), aggregate, bind)
     kind = sum_type(aggregate, dialect)
-    return cast_to(_filtered(call("sum", weighed(value, weight, kind)), aggregate, bind), kind)
+    return cast_to(_filtered(call("sum", weighed(argument, weight, kind)), aggregate, bind), kind)
+
+
+def _power(
+    part: str,
+    aggregate: AggregateCall,
+    argument: Sql,
+    bind: Bind,
+    weight: Sql | None,
+    dialect: str,
+    known: Mapping[str, Column],
+) -> Sql:
+    """The sum of a variance's arguments, or of their squares: of numbers that are short enough an exact one."""
+    found = None if dialect == "duckdb" else digits(_type(aggregate, known))
+    value = cast_to(argument, "double" if found is None else f"decimal({found[0]},{found[1]})")
+    value = product(value, value) if part == "q" else value
+    kind = UNKNOWN if found is None else f"decimal(38,{found[1] * (2 if part == 'q' else 1)})"
+    value = value if weight is None else weighed(value, weight, kind)
+    return cast_to(_filtered(call("sum", value), aggregate, bind), kind)
 
 
 def _count(aggregate: AggregateCall, bind: Bind, weight: Sql | None, dialect: str, known: Mapping[str, Column]) -> Sql:
@@ -207,7 +224,7 @@ def final(aggregate: AggregateCall, state: Callable[[str], Sql], dialect: str) -
             return case((some, quotient(product(part("s"), cast_to(number(1), "double")), part("c"))))
         return case((some, cast_to(quotient(part("s"), part("c")), kind if kind.startswith("decimal") else UNKNOWN)))
     if _VARIANCE.fullmatch(function):
-        spread = exp.Sub(this=part("q"), expression=quotient(product(part("s"), part("s")), part("c")))
+        spread = _spread(part("c"), part("s"), part("q"), dialect)
         # Rounding may leave a little less than nothing.
         spread_or_zero = call("greatest", spread, cast_to(number(0), "double"))
         divisor: Sql = (
@@ -219,6 +236,23 @@ def final(aggregate: AggregateCall, state: Callable[[str], Sql], dialect: str) -
         f"{function} cannot be computed from a state",
         hint="give it parts in tempura.algebra.incremental.PARTS and a formula here",
     )
+
+
+def _spread(count: Sql, total: Sql, squares: Sql, dialect: str) -> Sql:
+    """The sum of squared distances from the mean: squares - total² / count.
+
+    In floating point these two cancel out where the mean is far from zero. So distances are first taken from m, a whole number near the mean, by sums that are
+    exact: squares - 2m·total + count·m². What is left to subtract is small: (total - count·m)² / count.
+    """
+    if dialect == "duckdb":
+        return exp.Sub(this=squares, expression=quotient(product(total, total), count))
+    near = cast_to(quotient(cast_to(total, "double"), count), "decimal(15,0)")
+    from_near = exp.Add(
+        this=exp.Sub(this=squares, expression=product(product(near, number(2)), total)),
+        expression=product(product(count, near), near),
+    )
+    off = cast_to(exp.Sub(this=total, expression=product(count, near)), "double")
+    return exp.Sub(this=cast_to(from_near, "double"), expression=quotient(product(off, off), count))
 
 
 def quotient(dividend: Sql, divisor: Sql) -> Sql:

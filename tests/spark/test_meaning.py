@@ -1,0 +1,107 @@
+"""What a query means to Spark it means to a plan: functions as they were written, equalities across types, NULL keys, and values that another evaluation changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tempura.job import Job
+from tempura.spark.run import run
+from tempura.sql.bind.grouping import is_aggregate
+from tempura.sqltext import read_expression
+from tests.profiles import STEADY
+from tests.spark.runjobs import interpreted, put, ran
+
+T = {"id": pa.int32(), "a": pa.int32(), "long": pa.int64(), "x": pa.float64(), "ts": pa.timestamp("us", tz="UTC"), "unit": pa.string(), "at": pa.int64()}  # fmt: skip
+S = {"code": pa.string(), "d": pa.int32(), "a": pa.int32(), "at": pa.int64()}
+JOB = """\
+name: meaning
+query: |
+  {query}
+tables:
+  t:
+    columns: {{id: int, a: int, long: bigint, x: double, ts: timestamp, unit: string}}
+    source: {{kind: files, path: t, format: parquet, arrival: {{at: bigint}}}}
+  s:
+    columns: {{code: string, d: int, a: int}}
+    source: {{kind: files, path: s, format: parquet, arrival: {{at: bigint}}}}
+timeline: [{{at: '1', deliver: true}}, {{at: '2', deliver: true}}]
+policy: {policy}
+"""
+NOON = datetime(2026, 3, 31, 12, 34, 56)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick(spark: SparkSession) -> Iterator[None]:
+    with interpreted(spark):
+        yield
+
+
+def job(folder: Path, query: str, policy: str = "incremental") -> Job:
+    return replace(Job.parse(JOB.format(query=query, policy=policy), folder), cluster=STEADY)
+
+
+def arrive(folder: Path, at: int) -> None:
+    """Codes that are the same number and not the same text, large numbers close to each other, and NULLs."""
+    units = ("day", "month", "hour", None)
+    rows = [
+        (10 * at + i, (1, 2, None, 1000, 5)[i % 5], 2**53 + at * i, 1e9 + at + i, NOON + timedelta(hours=7 * i), units[i % 4], at)
+        for i in range(6)
+    ]  # fmt: skip
+    put(folder / f"t/{at}.parquet", T, rows)
+    codes = {1: ("1", "2", None), 2: ("01", "1000", "+1", None)}[at]
+    put(folder / f"s/{at}.parquet", S, [(c, at + i, (1, None, 7)[i % 3], at) for i, c in enumerate(codes)])
+
+
+GROUPS = "FROM (SELECT a, count(*) AS n FROM t GROUP BY a) p FULL JOIN (SELECT a, count(*) AS n FROM s WHERE a IS NULL GROUP BY a) q ON p.a = q.a"
+QUERIES = {
+    "functions": "SELECT id, floor(log10(a)) AS l, id * mod(a, 3) AS m, ts - interval 1 day 2 hours AS t, date_trunc(unit, ts) AS u, to_char(a, '9999') AS c FROM t",
+    "aggregates": "SELECT unit, percentile_cont(0.25) WITHIN GROUP (ORDER BY x DESC) AS p, percentile(x, 0.5, id) AS f, count_if(DISTINCT a > 1) AS d, "
+    "listagg(string(id)) WITHIN GROUP (ORDER BY id) AS l, max_by(id, x) AS b FROM t GROUP BY unit",
+    "any": "SELECT any(a > 1) AS x, some(a > 9999) AS y, every(a > 0) AS z, bitmap_count(bitmap_construct_agg(id)) AS n FROM t",
+    "variance": "SELECT unit, stddev(a + 1000000000) AS d, var_pop(long) AS l, stddev_samp(x) AS f, variance(a) AS v FROM t GROUP BY unit",
+    "sum of equals": "SELECT id, (SELECT sum(d) FROM s WHERE s.code = t.a) AS d, size((SELECT collect_list(d) FROM s WHERE s.a = t.id)) AS c FROM t",
+    "in": "SELECT id, a FROM t WHERE a IN (SELECT code FROM s)",
+    "not in": "SELECT id, a FROM t WHERE a NOT IN (SELECT code FROM s WHERE code IS NOT NULL)",
+    "values": "SELECT id, a IN (SELECT code FROM s) AS m, a NOT IN (SELECT code FROM s) AS n, NOT (a IN (SELECT code FROM s) AND id > 0) AS o, (a IN (SELECT a FROM s)) IS NULL AS p FROM t",
+    "left join": "SELECT id, code, d FROM t LEFT JOIN s ON t.a = s.code",
+    "large": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT x * 9007199.254740992 AS y FROM t) u WHERE u.y = t.long)",
+    "full join": f"SELECT DISTINCT p.a, q.a AS b {GROUPS}",
+    "using": "SELECT * FROM t JOIN s USING (a) JOIN (SELECT id, count(*) AS n FROM t GROUP BY id) u USING (id)",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_plans_mean_what_the_query_means(spark: SparkSession, tmp_path: Path, query: str):
+    for at in (1, 2):
+        arrive(tmp_path, at)
+        ran(spark, job(tmp_path, query))
+
+
+def test_time_goes_on_where_nothing_arrives(spark: SparkSession, tmp_path: Path):
+    """A result with the time in it is not the one of the run before, even if no row has come."""
+    arrive(tmp_path, 1)
+    query = "SELECT count(*) AS n, max(current_timestamp()) AS at FROM t"
+    first, second = (run(job(tmp_path, query, "auto"), spark=spark) for _ in range(2))
+    ((n, at),) = first.result.collect()  # type: ignore[union-attr]
+    ((again, later),) = second.result.collect()  # type: ignore[union-attr]
+    assert n == again == 6 and later > at
+
+
+def test_every_aggregate_of_spark_is_known(spark: SparkSession):
+    """One that is not would be computed of each delta by itself."""
+    registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()  # type: ignore[union-attr]
+    listed = registry.listFunction().iterator()
+    groups: dict[str, str] = {}
+    while listed.hasNext():
+        name = listed.next()
+        groups[name.funcName()] = registry.lookupFunction(name).get().getGroup()
+    aggregates = {n for n, g in groups.items() if g == "agg_funcs"} - {"grouping", "grouping_id"}
+    assert len(aggregates) > 70
+    assert [n for n in sorted(aggregates) if not is_aggregate(read_expression(f"SELECT {n}(x)").expressions[0])] == []

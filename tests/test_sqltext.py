@@ -1,0 +1,64 @@
+"""Functions print as they were written, and mistakes are found where they are."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from tempura.errors import SqlError
+from tempura.expr import parse, volatile_function
+from tempura.sql.bind.query import parsed
+from tempura.sqltext import read_expression, read_statements
+
+WRITTEN = {
+    "log10(x)": "LOG10(x)",
+    "log2(x)": "LOG2(x)",
+    "c * mod(a, b)": "c * MOD(a, b)",
+    "date_sub(d, a - b)": "DATE_SUB(d, a - b)",
+    "date_trunc(unit, ts)": "DATE_TRUNC(unit, ts)",
+    "to_char(e, '999.99')": "TO_CHAR(e, '999.99')",
+    "sequence(a, b, c)": "SEQUENCE(a, b, c)",
+    "listagg(c)": "LISTAGG(c)",
+    "percentile(a, 0.5, n)": "PERCENTILE(a, 0.5, n)",
+    "percentile_cont(0.5) WITHIN GROUP (ORDER BY a DESC)": "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a DESC)",
+    "ts - interval 1 day 2 hours": "ts - (INTERVAL '1' DAY + INTERVAL '2' HOURS)",
+    "ts + interval 1 day": "ts + INTERVAL '1' DAY",
+    "nvl(a, substr(b, 1, 2))": "COALESCE(a, SUBSTRING(b, 1, 2))",
+    "a like any ('x%', 'y%')": "a LIKE ANY ('x%', 'y%')",
+}
+
+
+@pytest.mark.parametrize(("text", "printed"), WRITTEN.items(), ids=WRITTEN)
+def test_functions_print_as_they_were_written(text: str, printed: str):
+    tree = read_expression(f"SELECT {text}")
+    assert tree.sql(dialect="spark") == f"SELECT {printed}"
+    again = read_expression(tree.sql(dialect="spark"))
+    assert again.sql(dialect="spark") == tree.sql(dialect="spark")
+
+
+def test_any_is_an_aggregate_unless_it_quantifies():
+    assert isinstance(read_expression("SELECT any(b > 1)").expressions[0], exp.LogicalOr)
+    assert read_expression("SELECT a = any (SELECT 1)").find(exp.LogicalOr) is None
+
+
+def test_mistakes_are_found_where_they_are():
+    with pytest.raises(SqlError) as failed:
+        parsed("SELECT log10(x),\n  listagg(a FROM t")
+    assert (failed.value.line, failed.value.column) == (2, 13)
+    with pytest.raises(SqlError, match="near 'log10'"):
+        parsed("SELECT a b log10(x) FROM t")
+
+
+def test_several_statements_are_told_apart():
+    assert len(read_statements("SELECT log10(1); SELECT 2;")) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["localtimestamp()", "shuffle(a)", "randstr(3)", "uniform(1, 2)", "unix_timestamp()", "now()", "curdate()", "input_file_name()"]
+)  # fmt: skip
+def test_what_another_evaluation_changes_is_known(text: str):
+    assert volatile_function(parse(text).tree)
+
+
+def test_the_time_of_a_value_is_not_the_time():
+    assert volatile_function(parse("unix_timestamp(a)").tree) is None
