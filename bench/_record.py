@@ -144,7 +144,9 @@ class Experiment:
 
     def _measured(self, key: str, compute: Callable[[], Figures]) -> Figures:
         started = time.perf_counter()
-        figures = compute()
+        # On a terminal it says what it is at; a file has the line that follows.
+        with self.console.status(f"{self.name} {len(self.cells) + 1}: {key}"):
+            figures = compute()
         line = {
             "key": key, "version": self.version, "settings": self.settings, "date": _now(),
             "seconds": time.perf_counter() - started, "figures": json.loads(json.dumps(figures, default=str)),

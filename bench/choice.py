@@ -68,14 +68,19 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
         "measured_jvm": jvm,
         "estimated": estimated,
         "best": min(measured, key=measured.__getitem__),
-        "ratio_to_best": measured[ALL] / min(measured.values()),
+        "ratio_to_best": _over(measured[ALL], min(measured.values())),
         "best_jvm": min(jvm, key=jvm.__getitem__),
-        "ratio_to_best_jvm": jvm[ALL] / min(jvm.values()),
+        "ratio_to_best_jvm": _over(jvm[ALL], min(jvm.values())),
         "distinct": distinct,
         "spearman": _spearman([estimated[n] for n in distinct], [measured[n] for n in distinct]),
         "spearman_jvm": _spearman([estimated[n] for n in distinct], [jvm[n] for n in distinct]),
         "right": all(figures["right"] for figures in found.values()),
     }
+
+
+def _over(one: float, least: float) -> float:
+    """How many times the least; where the least is nothing, as for a query of tables that never change, so is one."""
+    return one / least if least else 1.0
 
 
 def _spearman(one: Sequence[float], other: Sequence[float]) -> float | None:

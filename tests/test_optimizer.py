@@ -140,6 +140,13 @@ def test_policies():
     assert plan(job(policy="strict")).cost.total == auto.cost.total
 
 
+def test_lists_are_not_taken_back_by_making_them_again():
+    found = plan(job("select c, collect_list(p) as l from s group by c", policy="incremental"), methods=["IM1"])
+    assert any("may differ from the one that was delivered" in reason.reason for reason in found.reasons)
+    kept = plan(job("select c, collect_list(p) as l from s group by c", policy="incremental"), methods=["PART"])
+    assert any("PART" in step.methods for run in kept.runs for step in run.steps)
+
+
 def test_what_is_not_deterministic_is_recomputed_when_it_is_due():
     found = plan(job("select c, sum(p) as g from s where p > rand() group by c"))
     assert [s.kind for run in found.runs for s in run.steps] == ["result"]
