@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from tempura.algebra.incremental import ROWS
 from tempura.algebra.physical import snapshot_name
@@ -112,7 +113,10 @@ def run_batch(spark: SparkSession, text: str, tables: list[str], point: str, bas
     """The query over the tables as of a point, which it finds under their plain names."""
     for table in tables:
         base(snapshot_name(table, point)).createOrReplaceTempView(table)
-    query = completed(read_expression(text), _Described(spark, text))  # type: ignore[arg-type]
+    tree = read_expression(text)
+    if tree.find(exp.Limit, exp.Offset, exp.Fetch) is None:
+        return spark.sql(text)
+    query = completed(tree, _Described(spark, text))  # type: ignore[arg-type]
     return spark.sql(query.sql(dialect="spark"))
 
 

@@ -51,7 +51,7 @@ def arrive(folder: Path, at: int) -> None:
     """Codes that are the same number and not the same text, large numbers close to each other, and NULLs."""
     units = ("day", "month", "hour", None)
     rows = [
-        (10 * at + i, (1, 2, None, 1000, 5)[i % 5], 2**53 + at * i, 1e9 + at + i, NOON + timedelta(hours=7 * i), units[i % 4], at)
+        (10 * at + i, (1, 2, None, 1000, 5)[i % 5], 2**53 + 2 * i + at % 2, 1e9 + at + i, NOON + timedelta(hours=7 * i), units[i % 4], at)
         for i in range(6)
     ]  # fmt: skip
     put(folder / f"t/{at}.parquet", T, rows)
@@ -71,7 +71,7 @@ QUERIES = {
     "not in": "SELECT id, a FROM t WHERE a NOT IN (SELECT code FROM s WHERE code IS NOT NULL)",
     "values": "SELECT id, a IN (SELECT code FROM s) AS m, a NOT IN (SELECT code FROM s) AS n, NOT (a IN (SELECT code FROM s) AND id > 0) AS o, (a IN (SELECT a FROM s)) IS NULL AS p FROM t",
     "left join": "SELECT id, code, d FROM t LEFT JOIN s ON t.a = s.code",
-    "large": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT x * 9007199.254740992 AS y FROM t) u WHERE u.y = t.long)",
+    "large": "SELECT id FROM (SELECT id, 9007199254740996D AS y FROM t) WHERE y IN (SELECT long FROM t)",
     "full join": f"SELECT DISTINCT p.a, q.a AS b {GROUPS}",
     "using": "SELECT * FROM t JOIN s USING (a) JOIN (SELECT id, count(*) AS n FROM t GROUP BY id) u USING (id)",
 }
