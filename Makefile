@@ -8,7 +8,7 @@ UV_VERSION = $(shell sed -n "s/^uv==\([^ ]*\).*/\1/p" requirements.lock)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo test-tpcds test-tpcds-duckdb test-kill bench-planning lock test-tpcds-spark bench-refresh
+.PHONY: help test lint types unit demo test-tpcds test-tpcds-duckdb test-kill bench-planning lock test-functions test-tpcds-spark bench-refresh
 
 help: ## Show what can be made
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -35,6 +35,9 @@ test-tpcds-duckdb: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resu
 
 test-kill: $(READY) ## Kill a run at every one of its fault points, and go on after each (long)
 	$(BIN)/python -m tests.spark.kill_all $(ARGS)
+
+test-functions: $(READY) ## Compare every example of Spark's functions with what Tempura prints for it (three minutes)
+	$(BIN)/python -m tests.spark.functions
 
 test-tpcds-spark: $(READY) ## Run the TPC-DS queries through whole runs on Spark; resumable (ARGS="--queries q1,q2 --sf 0.01")
 	$(BIN)/python -m tests.spark.tpcds_spark $(ARGS)
