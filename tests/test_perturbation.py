@@ -99,8 +99,24 @@ def small(query: str) -> Example:
     return Example(Job(query=query, catalog=catalog, timeline=timeline), history)
 
 
+def late(query: str) -> Example:
+    """Names that are there from the start, and numbers of which there are none at first."""
+    catalog = Catalog(
+        Table("names", columns("c string, n int"), (), {"t1": 1000}),
+        Table("late", columns("o int, y int"), (), {"t1": 0, "t2": 50000, "t3": 50000}),
+    )
+    timeline = Timeline((Point("t1", 0.3), Point("t2", 0.3, (MAIN,)), Point("t3", 1.0, (MAIN,))))
+    names: Bag = {("a", 1): 1, ("a", 2): 1, ("b", 3): 1, (None, 3): 2}
+    second: Bag = {(1, 5): 1, (2, 7): 1, (3, 1): 2}
+    history = {"names": [names] * 3, "late": [{}, second, {**second, (2, 9): 1, (3, None): 1}]}
+    return Example(Job(query=query, catalog=catalog, timeline=timeline), history)
+
+
 EXAMPLES = {
     "sales": sales(),
+    "late": late(
+        "SELECT c, sum(y) AS g FROM names JOIN late ON n = o GROUP BY c UNION ALL SELECT c, y FROM names JOIN late ON n = o"
+    ),
     "outer": small(
         "SELECT c, count(*) AS n, sum(CASE WHEN x IS NULL THEN p ELSE x END) AS g, max(x) AS m "
         "FROM orders LEFT JOIN lines ON id = o GROUP BY c"

@@ -50,6 +50,8 @@ QUERIES = (
     "select a.o, b.p from s a join s b on a.o = b.o and a.p < b.p",
     "select s.o, n from s cross join d",
     "select s.o, p from s join r using (o) join late using (o)",
+    "select d.c, sum(y) g from d join late on d.n = late.o group by d.c union all select c, y from d join late on d.n = late.o",
+    "select d.c, count(y) g, sum(y) h from d join late on d.n = late.o group by d.c",
     "select s.o, v.a from s join (values (1, 'a'), (2, null), (2, 'b')) v(o, a) on s.o = v.o",
     # Outer joins.
     "select s.o, p, x from s left join r on s.o = r.o",

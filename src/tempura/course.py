@@ -109,7 +109,31 @@ def next_point(job: Job, past: Sequence[RunFile], at: str | None) -> int | None:
 def pin(job: Job, since: Pins, point: int) -> dict[str, Version]:
     """What the sources hold now."""
     upto = job.timeline.points[point].upto
-    return {name: source_of(job, name).pin(since.get(name), upto) for name in job.catalog}
+    return {name: _pinned(source_of(job, name), since.get(name), upto) for name in job.catalog}
+
+
+_READ_AS = "read_as"
+"""Where a version notes how the source was read."""
+
+
+def _pinned(source: Source, since: Version | None, upto: str | None) -> Version:
+    """What a source holds now, if it is still read as it was: states of what was read before would not go together with what is new."""
+    before: Mapping[str, str] = (since or {}).get(_READ_AS) or source.read_as()
+    now = source.read_as()
+    version: Version = source.pin(since, upto) if before["kind"] == now["kind"] else {}
+    for name in before.keys() | now.keys():
+        if before.get(name) != now.get(name):
+            raise source.error(
+                f"`{name}` was {before.get(name, 'not there')} when it was read before, and is {now.get(name, 'not there')} now",
+                "change it back, or forget the states and start again (`tempura reset`)",
+            )
+    return {**version, _READ_AS: now}
+
+
+def check(job: Job, pins: Pins) -> None:
+    """Raise an error if what was pinned is not there any more as it was."""
+    for name, version in pins.items():
+        source_of(job, name).check(version)
 
 
 def pins(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int) -> Pins:

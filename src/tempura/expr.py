@@ -62,14 +62,17 @@ class Expr:
         def replace(node: Any) -> Any:
             if isinstance(node, exp.Column) and node.name in mapping:
                 tree = mapping[node.name].tree.copy()
-                # AND and OR count as functions there, but not as operands.
-                operand = isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Null)) and not isinstance(
-                    tree, exp.Connector
-                )
-                return tree if operand else exp.Paren(this=tree)
+                return tree if is_operand(tree) else exp.Paren(this=tree)
             return node
 
         return Expr(self.tree.copy().transform(replace))
+
+
+def is_operand(tree: Any) -> bool:
+    """Whether a tree can stand beside any operator without parentheses. AND, OR and RLIKE count as functions there, and cannot."""
+    if isinstance(tree, exp.Func):
+        return not isinstance(tree, exp.Binary)
+    return isinstance(tree, (exp.Column, exp.Literal, exp.Null, exp.Paren, exp.Boolean))
 
 
 def column_tree(name: str) -> exp.Column:
@@ -113,18 +116,28 @@ def conjuncts(predicate: Expr) -> tuple[Expr, ...]:
 
 
 def conjunction(parts: Iterable[Expr]) -> Expr:
-    """The conjunction of predicates, in a canonical order, so that equal conjunctions are the same expression."""
+    """The conjunction of predicates, in a canonical order, so that equal conjunctions are the same expression.
+
+    What may raise an error comes last: Spark asks from left to right, and `y <> 0 AND 10 / y > 2` must not divide by zero.
+    """
     return _conjunction(frozenset(p for part in parts for p in conjuncts(part)))
 
 
 @cache
 def _conjunction(parts: frozenset[Expr]) -> Expr:
-    unique = sorted(parts)
+    unique = sorted(parts, key=lambda part: (_may_fail(part), part))
     if not unique:
         return TRUE
     if len(unique) == 1:
         return unique[0]
     return Expr(exp.and_(*(p.tree for p in unique), copy=True))
+
+
+@cache
+def _may_fail(predicate: Expr) -> bool:
+    """Whether evaluating a predicate may raise an error; a literal's cast is taken to be right."""
+    found = predicate.tree.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Bracket, exp.Anonymous, exp.Cast)
+    return any(not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) for node in found)
 
 
 @cache
@@ -243,6 +256,8 @@ _VOLATILE_NAMES = [
     "java_method",
     "try_reflect",
 ]
+_MOMENTS = ("now", "today", "yesterday", "tomorrow")
+"""Texts that Spark takes for dates and times: DATE 'today'."""
 _VOLATILE_TYPES = (
     exp.Rand,
     exp.Randn,
@@ -265,6 +280,8 @@ def volatile_function(tree: Expression) -> str | None:
             name = node.name.lower()
             if name in _VOLATILE_NAMES or (name == "unix_timestamp" and not node.expressions):
                 return name + "()"
+        if isinstance(node, exp.Cast) and node.this.is_string and node.this.name.strip().lower().startswith(_MOMENTS):
+            return node.sql(dialect=DIALECT)
     return None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tempura.algebra import Empty, Op, Plus, Read, Scan
+from tempura.algebra import Empty, MergeState, Op, Plus, Read, Scan
 from tempura.algebra.empties import prune
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog
@@ -89,7 +89,7 @@ class Space:
         self.groups: list[Group] = []
         self._sets = UnionFind()
         self._views: dict[tuple[int, int, int], int] = {}
-        self._by_member: dict[GroupMember, int] = {}
+        self._by_member: dict[tuple[GroupMember, bool], int] = {}
         self._empties: dict[tuple[str, ...], int] = {}
         self._pending: list[int] = []
         self._ending: dict[tuple[frozenset[str], int], tuple[Interval, ...]] = {}
@@ -323,12 +323,14 @@ class Space:
             if kept == ():
                 nothing = self._empty(self._schema(op, inputs, payload))
                 return nothing if group is None else self._same(group, nothing)
-            if kept is not None and len(kept) == 1:
+            # One state alone is still merged: it may be in pieces, several rows for a group.
+            if kept is not None and len(kept) == 1 and op is not MergeState:
                 return inputs[kept[0]] if group is None else self._same(group, inputs[kept[0]])
             if kept is not None:
                 inputs = [inputs[i] for i in kept]
         member = GroupMember(op, tuple(inputs), payload)
-        known = self._by_member.get(member)
+        key = (member, group is not None and self._in_pieces(group))
+        known = self._by_member.get(key)
         if known is not None:
             known = self.find(known)
             if group is not None and self.find(group) != known:
@@ -340,9 +342,16 @@ class Space:
         if group is None:
             group = self._new(self._schema(op, inputs, payload), None, None)
         group = self.find(group)
-        self._by_member[member] = group
+        self._by_member[key] = group
         self.groups[group].members[member] = source
         return group
+
+    def _in_pieces(self, group: int) -> bool:
+        """Whether a group may hold several rows for a group of an aggregate, as the delta of a state may. So it is never the same as a snapshot, not even from nothing."""
+        own = self.groups[self.find(group)]
+        if own.tvr is None or own.interval is None or own.interval.start < 0:
+            return False
+        return not self.memo.tvr(own.tvr).additive
 
     def _schema(self, op: type[Op], inputs: Sequence[int], payload: tuple[Any, ...]) -> Schema:
         return op.build(inputs, payload).columns_from([self.groups[self.find(i)].schema for i in inputs])

@@ -26,7 +26,7 @@ query: |
   {query}
 tables:
   t:
-    columns: {{id: int, a: int, long: bigint, x: double, ts: timestamp, unit: string}}
+    columns: {{id: int not null, a: int, long: bigint, x: double, ts: timestamp, unit: string}}
     source: {{kind: files, path: t, format: parquet, arrival: {{at: bigint}}}}
   s:
     columns: {{code: string, d: int, a: int}}
@@ -73,6 +73,14 @@ QUERIES = {
     "left join": "SELECT id, code, d FROM t LEFT JOIN s ON t.a = s.code",
     "large": "SELECT id FROM (SELECT id, 9007199254740996D AS y FROM t) WHERE y IN (SELECT long FROM t)",
     "full join": f"SELECT DISTINCT p.a, q.a AS b {GROUPS}",
+    "concatenated": "SELECT t.id, s.d FROM t JOIN s ON string(t.a) || '' = s.code",
+    "powers": "SELECT pow(a, 0.5) AS v FROM t UNION ALL SELECT CAST(a AS DECIMAL(10, 2)) AS v FROM t",
+    "guards": "SELECT id FROM t WHERE a - 5 <> 0 AND unit <> 'month' AND 10 / (a - 5) > -9",
+    "drawn once": "SELECT count(*) AS n FROM (SELECT r AS a, r AS b FROM (SELECT rand() AS r FROM t)) WHERE a <> b OR a > 1",
+    "tried": "SELECT t.id FROM t LEFT JOIN (SELECT id, try_cast(id * 100 AS tinyint) AS c FROM t) r ON t.id = r.id WHERE r.c IS NULL",
+    "patterns": "SELECT id, f = true AS g, f IS NULL AS h FROM (SELECT id, unit RLIKE 'd' AS f FROM t)",
+    "extracted": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM s WHERE regexp_extract(s.code, '[0-9]+', 0) = t.a)",
+    "float windows": "SELECT id, s FROM (SELECT id, sum(x / 3) OVER (PARTITION BY unit) AS s FROM t) WHERE s > 5",
     "using": "SELECT * FROM t JOIN s USING (a) JOIN (SELECT id, count(*) AS n FROM t GROUP BY id) u USING (id)",
 }
 

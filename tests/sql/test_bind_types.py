@@ -11,11 +11,24 @@ from tempura.sql.bind import bind
 from tempura.sql.bind.types import common_decimal
 
 CATALOG = Catalog(
-    Table("t", (Column("i", "int", False), Column("n", "int"), Column("l", "bigint"), Column("d", "decimal(7,2)"), Column("p", "decimal(38,10)"), Column("w", "decimal(38,0)"), Column("f", "float"), Column("x", "double"), Column("s", "string"), Column("day", "date"))),
+    Table("t", (Column("i", "int", False), Column("n", "int"), Column("l", "bigint"), Column("d", "decimal(7,2)"), Column("p", "decimal(38,10)"), Column("w", "decimal(38,0)"), Column("f", "float"), Column("x", "double"), Column("s", "string"), Column("day", "date"), Column("st", "struct<f: string, g: struct<h: bigint>>"), Column("arr", "array<int>"), Column("mp", "map<string, decimal(7,2)>"))),
 )  # fmt: skip
 
 CASES = {
     "i": "int not null",
+    "s || s": "string",
+    "pow(i, 2)": "double",
+    "st.f": "string",
+    "st.g.h": "bigint",
+    "arr[0]": "int",
+    "mp['k']": "decimal(7,2)",
+    "regexp_extract(s, 'x', 0)": "string",
+    "my_function(s)": "unknown",
+    "day + INTERVAL 1 DAY": "date",
+    "day + INTERVAL 1 HOUR": "unknown",
+    "try_cast(i AS tinyint)": "tinyint",
+    "CAST(i AS decimal(20,2))": "decimal(20,2) not null",
+    "CAST(i AS decimal(5,2))": "decimal(5,2)",
     "n": "int",
     "1": "int not null",
     "3000000000": "bigint not null",
@@ -55,7 +68,7 @@ CASES = {
     "coalesce(n, 0)": "int not null",
     "if(n > 1, l, i)": "bigint",
     "CAST(d AS BIGINT)": "bigint",
-    "CAST(i AS DECIMAL(10, 2))": "decimal(10,2) not null",
+    "CAST(i AS DECIMAL(10, 2))": "decimal(10,2)",
     "CAST(s AS INT)": "int",
     "upper(s)": "string",
     "substr(s, 1, 2)": "string",

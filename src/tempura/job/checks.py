@@ -37,6 +37,10 @@ def _time_of_day(text: str) -> time:
     return time.fromisoformat("0" + text if len(text) == 4 and text[1] == ":" else text if ":" in text else "no")
 
 
+_RESET = "reset"
+"""What the history calls a reset, beside the points that were run."""
+
+
 def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, str]) -> Iterator[Problem]:
     """What the tables say about points that do not exist, or the timeline about queries that do not."""
     points = [p.name for p in timeline.points]
@@ -46,6 +50,9 @@ def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, s
             yield from _foreign_key(table, foreign, catalog, ("tables", table.name, "foreign_keys", i))
     due: set[str] = set()
     for i, point in enumerate(timeline.points):
+        if "@" in point.name or point.name == _RESET:
+            said = f"a point cannot be named {point.name!r}: `@` and `{_RESET}` have a meaning of their own"
+            yield said, "give it another name", ("timeline", i)
         due.update(point.deliver)
         for query in point.deliver:
             if queries and query not in queries:
@@ -54,7 +61,12 @@ def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, s
                     nearest(query, queries),
                     ("timeline", i, "deliver"),
                 )
+    tables = {table.name.lower() for table in catalog.values()}
     for query in queries:
+        if query.lower() in tables or "@" in query:
+            what = "contains `@`" if "@" in query else "is the name of a table, too"
+            said = f"the name of the query {query!r} {what}, so that its result could not be told from others"
+            yield said, "give the query another one: `queries: {name: …}`", ("queries", query)
         if query not in due:
             yield (
                 f"the query {query!r} is due at no point",

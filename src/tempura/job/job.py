@@ -230,7 +230,8 @@ class _Reader(Problems):
         if timeline is not None:
             self.report(contradictions(catalog, timeline, queries))
         self.finish()
-        name = raw.get("name") or "job"
+        # Jobs in one folder that have no names must not share a workspace.
+        name = raw.get("name") or (FilePath(self.source).stem if self.source.endswith((".yaml", ".yml")) else "job")
         return {
             "name": name, "queries": queries, "catalog": catalog, "timeline": timeline, "objective": found,
             "methods": methods, "policy": raw["policy"], "state_budget": raw["state_budget"],

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlglot import exp
+
 from tempura.algebra import (
     Aggregate,
     AggregateCall,
@@ -22,6 +24,7 @@ from tempura.algebra import (
     Plus,
     Project,
     Replicate,
+    WindowCall,
 )
 from tempura.algebra.incremental import parts
 from tempura.explore import Time, TvrRef
@@ -110,23 +113,9 @@ def subtractable(calls: tuple[AggregateCall, ...]) -> bool:
     return all("m" not in (parts(c) or ("m",)) for c in calls)
 
 
-_REPEATABLE = [
-    "count",
-    "min",
-    "max",
-    "any_value",
-    "bool_and",
-    "bool_or",
-    "single_value",
-    "approx_count_distinct",
-    "percentile",
-    "percentile_cont",
-    "percentile_disc",
-    "median",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-]
+UNREPEATABLE = "computed again, the old value may differ from the one that was delivered"
+_REPEATABLE = ("count", "min", "max", "any_value", "bool_and", "bool_or", "single_value", "approx_count_distinct", "percentile", "percentile_cont", "percentile_disc", "median",
+               "bit_and", "bit_or", "bit_xor")  # fmt: skip
 
 
 def repeatable(X: TvrRef, calls: tuple[AggregateCall, ...]) -> bool:
@@ -140,6 +129,27 @@ def repeatable(X: TvrRef, calls: tuple[AggregateCall, ...]) -> bool:
         return call.function in _REPEATABLE
 
     return all(map(same_again, calls))
+
+
+_RANKS = (
+    exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead,
+    exp.FirstValue, exp.LastValue, exp.NthValue, exp.First, exp.Last, exp.Count, exp.Min, exp.Max,
+)  # fmt: skip
+"""Window functions that are the same again; ties are broken, where they matter, by all columns."""
+
+
+def repeatable_windows(functions: tuple[WindowCall, ...]) -> bool:
+    """The same of window functions."""
+
+    def same_again(call: WindowCall) -> bool:
+        function: Any = call.call.tree.this
+        while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+            function = function.this
+        if isinstance(function, (exp.Sum, exp.Avg)):
+            return call.column.type == "bigint" or call.column.type.startswith("decimal")
+        return isinstance(function, _RANKS)
+
+    return all(map(same_again, functions))
 
 
 @rule(

@@ -31,7 +31,22 @@ from tempura.algebra import (
 )
 from tempura.explore import Time, TvrRef
 from tempura.expr import TRUE, Expr, col, same_columns
-from tempura.rules.deltas import L, Q, R, X, by, calls, mergeable, on, repeatable, subtractable, t, u
+from tempura.rules.deltas import (
+    UNREPEATABLE,
+    L,
+    Q,
+    R,
+    X,
+    by,
+    calls,
+    mergeable,
+    on,
+    repeatable,
+    repeatable_windows,
+    subtractable,
+    t,
+    u,
+)
 from tempura.rules.lang import Link, decline, payloads, rule, rule_set, tvrs, where
 from tempura.rules.matching import by_key, by_row, decides, define_matches, flips, group_keys, matches
 from tempura.rules.views import (
@@ -160,7 +175,7 @@ def keeps_no_state(X: TvrRef, calls: tuple[AggregateCall, ...], t: Time) -> bool
     X[t:u],
     where(keeps_no_state),
     where(lambda by: bool(by), "an aggregate without GROUP BY is one group: it is recomputed whole"),
-    where(repeatable, "computed again, the old value may differ from the one that was delivered"),
+    where(repeatable, UNREPEATABLE),
 )
 def delta_affected_groups(
     Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[AggregateCall, ...], t: Time, u: Time
@@ -198,6 +213,7 @@ def distinct_calls(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[Aggre
     Q[:] == Window(X[:], partition, functions),
     X[t:u],
     where(lambda partition: bool(partition), "a window without PARTITION BY is one partition: it is recomputed whole"),
+    where(lambda functions: repeatable_windows(functions), UNREPEATABLE),
 )
 def delta_window(Q: TvrRef, X: TvrRef, partition: tuple[str, ...], functions: Any, t: Time, u: Time):
     """ΔW(X) = W(X' ⋉ P) - W(X ⋉ P), for the partitions P of ΔX."""

@@ -244,6 +244,11 @@ class DeltaSource(Source):
             raise self._unsupported(str(error)) from None
         there = {f.path for f in self._files(version["version"])} if weights else set[str]()
         self._check_there([f.path for f in weights if f.path not in there], version["version"])
+        untold = [f for f, weight in weights.items() if weight < 0 and not f.partition]
+        if untold and self._opened(version["version"]).metadata().partition_columns:
+            # Of a file that goes, the log need not tell the partition.
+            before = {f.path: f for f in self._files(since["version"])}
+            weights = {before.get(f.path, f) if f in untold else f: weight for f, weight in weights.items()}
         return weights
 
     def _commit(self, version: int) -> str:

@@ -168,6 +168,14 @@ class FileBased(Source):
             summary = summary.merged(found) if name in there else summary
         return Log(there, expected, summary, bound).to_json()
 
+    def check(self, version: Version) -> None:
+        gone = vanished({n: e.stamp for n, e in Log.of_json(version).files.items()}, self.place.files())
+        if gone is not None:
+            raise self.error(
+                f"the file {gone[0]!r} {gone[1]} while it was being read",
+                "write files elsewhere and move them into place when they are whole; then run the point again",
+            )
+
     def snapshot(self, version: Version) -> Reading:
         log = Log.of_json(version)
         return self._reading(self._slices(None, log), log)

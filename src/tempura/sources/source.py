@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
@@ -35,6 +35,8 @@ Version = Mapping[str, Any]
 """A JSON object that only its source can read; run files store it."""
 
 Format = Literal["parquet", "csv", "json"]
+_WHERE = ("table", "folder", "path", "ignore_new_columns")
+"""Fields of sources that do not decide what their bytes mean."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,11 @@ class Change:
     deleted: float
 
 
+def _said(value: Any) -> str:
+    """A value as text that is the same for equal ones."""
+    return str(sorted(cast("Mapping[str, Any]", value).items())) if isinstance(value, Mapping) else str(value)
+
+
 class Options(BaseModel):
     """The shape of what a job file says below `source`, without `kind`."""
 
@@ -156,6 +163,16 @@ class Source(ABC):
     @abstractmethod
     def pin(self, since: Version | None, upto: str | None = None) -> Version:
         """What is there now, at least what was there at `since`; rows that arrive later than `upto` are left for later."""
+
+    def check(self, version: Version) -> None:
+        """Raise an error if what was pinned cannot be had any more as it was."""
+        self.snapshot(version)
+
+    def read_as(self) -> dict[str, str]:
+        """All that decides what the bytes of the source mean; where they lie does not."""
+        columns = None if self.columns is None else [f"{c.name} {c.type}" for c in self.columns]
+        told: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _WHERE}
+        return {"kind": self.kind} | {name: _said(value) for name, value in (told | {"columns": columns}).items()}
 
     @abstractmethod
     def snapshot(self, version: Version) -> Reading:

@@ -29,7 +29,7 @@ from tempura.spark.measure import Meter
 from tempura.spark.names import quoted
 from tempura.spark.reading import read, read_rows
 from tempura.spark.report import RunReport, as_state, schema_of, totals
-from tempura.spark.session import session
+from tempura.spark.session import meaning, session
 from tempura.spark.states import States, buckets
 from tempura.spark.steps import StepError, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
@@ -86,6 +86,8 @@ class PointRun:
         self.buckets = 0
         self.checks: dict[str, JsonValue] = {}
         """What checking took."""
+        self.settings: dict[str, JsonValue] = _settings(self.before)
+        """What a query's meaning depends on in the session, as it was and, once there is a session, is."""
         self.lost = {f for name in unreadable if past for f in past[-1].states[name].folders}
         """Folders that cannot be read."""
 
@@ -106,6 +108,8 @@ class PointRun:
                 with self._open_states():
                     run_steps(todo, self._work, progress=lambda s, what: self.tell(f"{what} {s.kind} {s.name}"))
         steps_to = time.perf_counter()
+        if todo:
+            courses.check(self.job, self.course.pins[-1])
         stored = self.attempt.commit(self._run_file())
         self.workspace.collect()
         ended = time.perf_counter()
@@ -190,6 +194,7 @@ class PointRun:
             if self._given is None:
                 self.tell("started Spark")
             self._spark = session(self._given)
+            self.settings = meaning(self._spark, self.settings)
             if self._given is None:
                 self.tell("done Spark")
             self._meter = Meter(self._spark)
@@ -350,7 +355,9 @@ class PointRun:
                 "notes": [*self.plan.notes, *self.course.notes],
                 "checked": checked(self.job),
             },
-            measured=totals(self.done.values()) | ({"checks": self.checks} if self.checks else {}),
+            measured=totals(self.done.values())
+            | ({"checks": self.checks} if self.checks else {})
+            | ({_SETTINGS: {**self.settings}} if self.settings else {}),
         )
 
 
@@ -392,6 +399,15 @@ def _columns_read(tree: Op, name: str) -> frozenset[str] | None:
 
 def _order(step: Step) -> tuple[str, ...]:
     return tuple(str(key) for key in step.order)
+
+
+_SETTINGS = "settings"
+
+
+def _settings(run: RunFile | None) -> dict[str, JsonValue]:
+    """The settings that a run noted."""
+    noted = run.measured.get(_SETTINGS) if run else None
+    return noted if isinstance(noted, dict) else {}
 
 
 def _query(step: Step) -> str:

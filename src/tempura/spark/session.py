@@ -9,9 +9,11 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tempura.errors import JobError
 from tempura.spark.java import java_environment
 
 SMALLEST_MEMORY = 1 << 30
@@ -54,6 +56,33 @@ def session(spark: SparkSession | None = None, **conf: str) -> SparkSession:
         started = builder.getOrCreate()
     atexit.register(_end, started, folder)
     return started
+
+
+MEANING = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+)
+"""Settings by which the same query over the same rows gives something else."""
+_STAMPS = "spark.sql.parquet.outputTimestampType"
+
+
+def meaning(spark: SparkSession, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that decide what a query means; an error if they are not those `before`, under which states were written."""
+    if spark.conf.get(_STAMPS) == "TIMESTAMP_MILLIS":
+        raise JobError(
+            f"the session cuts times that it writes to milliseconds ({_STAMPS})",
+            hint="set it to TIMESTAMP_MICROS: states must keep what the query sees",
+        )
+    now = {name: str(spark.conf.get(name)) for name in MEANING}
+    for name, value in now.items():
+        if before.get(name, value) != value:
+            raise JobError(
+                f"the session has {name} = {value}, and had {before[name]} when the job was run before: what is kept would mean something else",
+                hint=f"set it to {before[name]} again, or forget the states and start anew with `tempura reset`",
+            )
+    return now
 
 
 def _end(spark: SparkSession, folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from tempura.expr import Expr, conjunction
+from tempura.expr import Expr, conjunction, is_operand
 from tempura.sql.bind.scope import Tree
 
 
@@ -92,7 +92,7 @@ def substituted(tree: Tree, values: dict[str, Tree]) -> Tree:
     tree = tree.copy()
     for column in [c for c in tree.find_all(exp.Column) if c.name in values]:
         value = values[column.name].copy()
-        if not isinstance(value, (exp.Column, exp.Literal, exp.Func, exp.Null, exp.Paren)):
+        if not is_operand(value):
             value = exp.Paren(this=value)
         if column is tree:
             return value

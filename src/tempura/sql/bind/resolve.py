@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tempura.expr import column_tree
+from tempura.expr import column_tree, is_operand
 from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.scope import Scope, Tree, refuse
 from tempura.sql.bind.sources import Ctes
@@ -71,7 +71,7 @@ class Resolver:
         name = "" if tree.table else tree.name.lower()
         if name in aliases and (alias_first or self._scope.own(tree) is None):
             value = aliases[name].copy()
-            return value if isinstance(value, (exp.Column, exp.Literal, exp.Func)) else exp.Paren(this=value)
+            return value if is_operand(value) else exp.Paren(this=value)
         found = self._scope.resolve(tree)
         if isinstance(found, exp.Column):
             # What is renamed still has to be called by its name, and found, in an error.

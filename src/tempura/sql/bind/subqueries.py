@@ -30,7 +30,7 @@ from tempura.algebra import (
     SemiJoin,
     Values,
 )
-from tempura.expr import TRUE, Expr, col, column_tree, conjunction, rejects_nulls
+from tempura.expr import TRUE, Expr, col, column_tree, conjunction, is_operand, rejects_nulls
 from tempura.schema import Column, Schema, fresh, names
 from tempura.sql.bind.equalities import cast, casts
 from tempura.sql.bind.predicates import columns_of, predicate, renamed, substituted
@@ -208,7 +208,7 @@ def _pairs(tied: Tied) -> list[Tree]:
 
 
 def _operand(tree: Tree) -> Tree:
-    return tree if isinstance(tree, (exp.Column, exp.Literal, exp.Func, exp.Paren)) else exp.Paren(this=tree)
+    return tree if is_operand(tree) else exp.Paren(this=tree)
 
 
 def _in(op: Op, sub: Sub, call: Tree) -> Op:
@@ -292,7 +292,7 @@ def attach(op: Op, tree: Tree, subs: Subs) -> tuple[Op, Tree]:
                 call,
                 "write it as a conjunct of WHERE, or use EXISTS",
             )
-        if not isinstance(value, (exp.Column, exp.Func, exp.Paren)):
+        if not is_operand(value):
             value = exp.Paren(this=value)
         if call is tree:
             tree = value

@@ -128,8 +128,6 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
         tree, (exp.Predicate, exp.Connector, exp.Not, exp.RegexpLike, exp.StartsWith, exp.EndsWith, exp.Contains)
     ):
         return Typed("boolean", _any_nullable(tree, columns))
-    if isinstance(tree, exp.Binary) and not isinstance(tree, (exp.Dot, exp.Bracket)):
-        return _arithmetic(tree, columns)
     if isinstance(tree, _STRINGS):
         return Typed("string", _any_nullable(tree, columns))
     if isinstance(tree, _INTS):
@@ -138,7 +136,25 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
         return Typed("double")
     if isinstance(tree, _DATES):
         return Typed("date")
+    if isinstance(tree, exp.Anonymous):
+        return Typed(_NAMED.get(tree.name.lower(), UNKNOWN))
+    if isinstance(tree, (exp.Dot, exp.Bracket)):
+        return Typed(_inside(infer(tree.this, columns).type, tree))
+    if isinstance(tree, exp.Binary):
+        return _arithmetic(tree, columns)
     return Typed(UNKNOWN)
+
+
+def _inside(kind: str, tree: Tree) -> str:
+    """The type of a field of a struct, an element of an array, or a value of a map."""
+    if kind == UNKNOWN:
+        return UNKNOWN
+    whole: Tree = exp.DataType.build(kind, dialect="spark")
+    if isinstance(tree, exp.Bracket):
+        return normal(whole.expressions[-1].sql(dialect="spark")) if whole.is_type("array", "map") else UNKNOWN
+    fields = {f.name.lower(): f.args.get("kind") for f in whole.expressions if isinstance(f, exp.ColumnDef)}
+    found = fields.get(tree.expression.name.lower())
+    return UNKNOWN if found is None else normal(found.sql(dialect="spark"))
 
 
 def aggregate_type(function: str, argument: Typed | None, grouped: bool) -> Typed:
@@ -174,9 +190,20 @@ _STRINGS = (
 # A date that cannot be read gives NULL, so what is taken from dates may be NULL whatever the columns say.
 _INTS = (
     exp.Length, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfMonth, exp.DayOfYear, exp.Hour,
-    exp.Minute, exp.Second, exp.DateDiff, exp.Extract, exp.Rank, exp.DenseRank, exp.RowNumber, exp.Ntile, exp.StrPosition,
+    exp.Minute, exp.Second, exp.DateDiff, exp.Rank, exp.DenseRank, exp.RowNumber, exp.Ntile, exp.StrPosition,
 )  # fmt: skip
 _DOUBLES = (exp.Sqrt, exp.Pow, exp.Exp, exp.Ln, exp.Log, exp.PercentRank, exp.CumeDist, exp.Rand, exp.Randn)
+_GIVES = {
+    "string": "regexp_extract regexp_substr split_part get_json_object date_format from_unixtime md5 sha sha1 sha2 hex translate format_string printf substring_index ltrim rtrim btrim "
+    "space char chr base64 bin conv elt soundex to_char to_varchar url_decode url_encode parse_url monthname dayname format_number",
+    "int": "instr locate ascii weekday weekofyear levenshtein bit_length octet_length hash size cardinality find_in_set unix_date",
+    "bigint": "unix_timestamp to_unix_timestamp xxhash64 crc32 factorial unix_seconds unix_millis unix_micros",
+    "double": "log10 log2 log1p expm1 cbrt sin cos tan asin acos atan atan2 sinh cosh tanh radians degrees months_between hypot e pi",
+    "date": "date_sub next_day trunc make_date date_from_unix_date",
+    "timestamp": "date_trunc to_timestamp from_utc_timestamp to_utc_timestamp make_timestamp timestamp_seconds timestamp_millis timestamp_micros",
+}
+_NAMED = {name: kind for kind, names in _GIVES.items() for name in names.split()}
+"""Types of functions that go by their names."""
 _DATES = (exp.CurrentDate, exp.DateAdd, exp.DateSub, exp.TsOrDsToDate, exp.LastDay, exp.AddMonths)
 
 
@@ -226,7 +253,9 @@ def _arithmetic(tree: Tree, columns: Mapping[str, Column]) -> Typed:
         return Typed("bigint", nullable)
     if "date" in (a, b) or "timestamp" in (a, b):
         both = a == b and isinstance(tree, exp.Sub)
-        return Typed(UNKNOWN if both else a if a in ("date", "timestamp") else b, nullable)
+        # A date and an interval of hours are a timestamp.
+        hours = "timestamp" not in (a, b) and "interval" in (a, b) and not _whole_days(tree)
+        return Typed(UNKNOWN if both or hours else a if a in ("date", "timestamp") else b, nullable)
     if UNKNOWN in (a, b):
         return Typed(UNKNOWN, nullable)
     if {a, b} & {"double", "float", "string"}:
@@ -237,6 +266,12 @@ def _arithmetic(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     if da is None or db is None:
         return Typed(UNKNOWN, nullable)
     return Typed(_decimal_arithmetic(kind_of(tree), da, db), nullable)
+
+
+def _whole_days(tree: Tree) -> bool:
+    """Whether the intervals in an expression are all of days, weeks, months or years."""
+    units = [str(interval.args.get("unit") or "").upper().rstrip("S") for interval in tree.find_all(exp.Interval)]
+    return all(unit in ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR") for unit in units)
 
 
 def _decimal_arithmetic(kind: type[Any], a: tuple[int, int], b: tuple[int, int]) -> str:
@@ -255,8 +290,15 @@ def _decimal_arithmetic(kind: type[Any], a: tuple[int, int], b: tuple[int, int])
 def _cast(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     source = infer(tree.this, columns)
     to = normal(tree.args["to"].sql(dialect="spark"))
-    # A text that is no number casts to NULL.
-    return Typed(to, source.nullable or (source.type in ("string", UNKNOWN) and to != "string"))
+    # A text that is no number casts to NULL, and so does a number that is too large, where that is no error.
+    tried = bool(tree.args.get("safe")) or (to.startswith("decimal") and not _fits(source.type, to))
+    return Typed(to, source.nullable or tried or (source.type in ("string", UNKNOWN) and to != "string"))
+
+
+def _fits(source: str, to: str) -> bool:
+    """Whether all numbers of a type have room in another one."""
+    a, b = digits(source), digits(to)
+    return a is not None and b is not None and a[0] - a[1] <= b[0] - b[1]
 
 
 def _case(tree: Tree, columns: Mapping[str, Column]) -> Typed:

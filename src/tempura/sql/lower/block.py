@@ -19,7 +19,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.expressions.core import Expression
 
 from tempura.algebra import SortKey
-from tempura.expr import TRUE, Expr
+from tempura.expr import TRUE, Expr, is_operand
 from tempura.schema import UNKNOWN, WEIGHT, fresh
 
 Sql = Expression
@@ -58,10 +58,7 @@ def product(*factors: Sql) -> Sql:
 
 def atom(tree: Sql) -> Sql:
     """A copy that can stand as an operand."""
-    operand = isinstance(
-        tree, (exp.Column, exp.Literal, exp.Func, exp.Null, exp.Paren, exp.Boolean)
-    ) and not isinstance(tree, exp.Connector)
-    return tree.copy() if operand else exp.Paren(this=tree.copy())
+    return tree.copy() if is_operand(tree) else exp.Paren(this=tree.copy())
 
 
 def case(*branches: tuple[Sql, Sql], default: Sql | None = None) -> Sql:

@@ -32,7 +32,7 @@ from tempura.algebra import (
 )
 from tempura.algebra.relational import expand_tags
 from tempura.errors import PlanError
-from tempura.expr import TRUE, Expr
+from tempura.expr import TRUE, Expr, volatile
 from tempura.schema import Column, Schema, names
 from tempura.sql.lower.aggregates import exact, needs_rows, over_rows, over_weights
 from tempura.sql.lower.block import (
@@ -111,7 +111,9 @@ def lower_project(lowering: Lowering, op: Project) -> Relation:
     uses = [c.name for o in op.outputs for c in o.expr.tree.find_all(exp.Column)]
     if any(heavy(tree) and uses.count(name) > 1 for name, tree in block.columns.items()):
         block = lowering.reopened(block)
-    return replace(block, columns={o.name: block.bind(o.expr) for o in op.outputs})
+    projected = replace(block, columns={o.name: block.bind(o.expr) for o in op.outputs})
+    # What another evaluation changes is evaluated once, whoever reads it.
+    return lowering.reopened(projected) if any(volatile(o.expr) for o in op.outputs) else projected
 
 
 def lower_expand(lowering: Lowering, op: Expand) -> Relation:
