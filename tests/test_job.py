@@ -82,6 +82,34 @@ def test_load_reads_query_beside_the_job():
     assert job.timeline.points[0].price == 0.2
 
 
+JOB_WITHOUT_NAME = """\
+query: select o_id from sales
+tables: {sales: {columns: {o_id: string}, arrives: {t1: 4}}}
+timeline: [{at: t1, deliver: true}]
+"""
+
+
+def test_jobs_without_a_name_have_that_of_their_file(tmp_path: Path):
+    for name in ("a.yaml", "b.yml"):
+        (tmp_path / name).write_text(JOB_WITHOUT_NAME)
+    a, b = (Job.load(tmp_path / name) for name in ("a.yaml", "b.yml"))
+    assert (a.name, b.name) == ("a", "b") and a.workspace != b.workspace
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("query: select o_id from sales", "queries: {Sales: select o_id from sales}", "is the name of a table, too"),
+        ("query: select o_id from sales", "queries: {'a@b': select o_id from sales}", "contains `@`"),
+        ("t1", "reset", "a point cannot be named 'reset'"),
+        ("t1", "'mon@9'", "a point cannot be named 'mon@9'"),
+    ],
+)
+def test_names_that_would_be_taken_for_others(old: str, new: str, message: str):
+    with pytest.raises(JobError, match=message):
+        Job.parse(JOB_WITHOUT_NAME.replace(old, new))
+
+
 def test_several_queries(tmp_path: Path):
     (tmp_path / "a.sql").write_text("select 1 as x")
     text = GOOD.replace(

@@ -54,7 +54,7 @@ def test_several_statements_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    "text", ["localtimestamp()", "shuffle(a)", "randstr(3)", "uniform(1, 2)", "unix_timestamp()", "now()", "curdate()", "input_file_name()"]
+    "text", ["localtimestamp()", "shuffle(a)", "randstr(3)", "uniform(1, 2)", "unix_timestamp()", "now()", "curdate()", "input_file_name()", "date 'today'", "cast('now' as timestamp)"]
 )  # fmt: skip
 def test_what_another_evaluation_changes_is_known(text: str):
     assert volatile_function(parse(text).tree)
@@ -62,3 +62,4 @@ def test_what_another_evaluation_changes_is_known(text: str):
 
 def test_the_time_of_a_value_is_not_the_time():
     assert volatile_function(parse("unix_timestamp(a)").tree) is None
+    assert volatile_function(parse("date '2026-01-01'").tree) is None

@@ -121,7 +121,7 @@ def _pinned(source: Source, since: Version | None, upto: str | None) -> Version:
     before: Mapping[str, str] = (since or {}).get(_READ_AS) or source.read_as()
     now = source.read_as()
     version: Version = source.pin(since, upto) if before["kind"] == now["kind"] else {}
-    for name in before.keys() | now.keys():
+    for name in ("kind", *sorted(before.keys() | now.keys())):
         if before.get(name) != now.get(name):
             raise source.error(
                 f"`{name}` was {before.get(name, 'not there')} when it was read before, and is {now.get(name, 'not there')} now",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from tempura.spark.run import run
 from tempura.spark.states import States
 from tempura.spark.steps import StepError
 from tempura.workspace import Workspace
-from tests.spark.runjobs import RETURNS, SALES, arrive, interpreted, put, ran, shop, verify
+from tests.spark.runjobs import GROSS, RETURNS, SALES, SHOP, arrive, interpreted, put, ran, shop, verify
 
 DAILY = "{at: t1, deliver: true}, {at: t2, deliver: true}, {at: t3, deliver: true}"
 ROOT = Path(__file__).resolve().parents[2]
@@ -441,3 +442,65 @@ def test_driver_out_of_memory(spark: SparkSession, folder: Path):
     assert done.stdout.startswith(said), done.stdout + done.stderr
     assert committed(job.workspace) == before
     assert ran(spark, job).point == "t2"
+
+
+def test_a_file_that_changes_while_it_is_read(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """What was read is not what was pinned, so nothing is delivered; the next run reads what is there then."""
+    job = shop(folder, timeline=DAILY)
+    before = committed(job.workspace)
+
+    def rewritten(name: str) -> None:
+        if name == "before result@t2":
+            arrive(folder, 2, 7, ["o1-1"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "fault", rewritten)
+        with pytest.raises(SourceError, match=r"has changed while it was being read") as failed:
+            run(job, "t2", spark=spark)
+    assert "move them into place" in str(failed.value)
+    assert committed(job.workspace) == before
+    ran(spark, job, "t2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "path: sales, format: parquet",
+            "path: sales, format: parquet, options: {mergeSchema: 'true'}",
+            "`options` was []",
+        ),
+        ("kind: files, path: returns", "kind: folders, path: returns", "`kind` was files"),
+    ],
+)
+def test_what_is_read_otherwise_than_before(spark: SparkSession, folder: Path, old: str, new: str, said: str):
+    """States of what was read before do not go together with what is read now."""
+    text = SHOP.format(query=GROSS, timeline=DAILY, policy="incremental")
+    changed = text.replace(old, new).replace(", arrival: {at: bigint}}\ntimeline", "}\ntimeline" if "folders" in new else ", arrival: {at: bigint}}\ntimeline")  # fmt: skip
+    assert changed != text
+    with pytest.raises(SourceError, match=re.escape(said)) as failed:
+        run(Job.parse(changed, folder), "t2", spark=spark)
+    assert "tempura reset" in str(failed.value)
+
+
+def test_a_session_by_which_the_query_means_something_else(spark: SparkSession, folder: Path):
+    job = shop(folder, timeline=DAILY)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        with pytest.raises(JobError, match=r"timeZone = Europe/Berlin, and had UTC") as failed:
+            run(job, "t2", spark=spark)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert "set it to UTC again" in str(failed.value)
+    ran(spark, job, "t2")
+
+
+def test_a_session_that_cuts_times(spark: SparkSession, folder: Path):
+    name = "spark.sql.parquet.outputTimestampType"
+    spark.conf.set(name, "TIMESTAMP_MILLIS")
+    try:
+        with pytest.raises(JobError, match="milliseconds"):
+            run(shop(folder, timeline=DAILY), "t2", spark=spark)
+    finally:
+        spark.conf.unset(name)

@@ -86,7 +86,7 @@ class PointRun:
         self.buckets = 0
         self.checks: dict[str, JsonValue] = {}
         """What checking took."""
-        self.settings: dict[str, JsonValue] = _settings(self.before)
+        self.settings: Mapping[str, str] = self.before.settings if self.before else {}
         """What a query's meaning depends on in the session, as it was and, once there is a session, is."""
         self.lost = {f for name in unreadable if past for f in past[-1].states[name].folders}
         """Folders that cannot be read."""
@@ -355,9 +355,8 @@ class PointRun:
                 "notes": [*self.plan.notes, *self.course.notes],
                 "checked": checked(self.job),
             },
-            measured=totals(self.done.values())
-            | ({"checks": self.checks} if self.checks else {})
-            | ({_SETTINGS: {**self.settings}} if self.settings else {}),
+            measured=totals(self.done.values()) | ({"checks": self.checks} if self.checks else {}),
+            settings=self.settings,
         )
 
 
@@ -399,15 +398,6 @@ def _columns_read(tree: Op, name: str) -> frozenset[str] | None:
 
 def _order(step: Step) -> tuple[str, ...]:
     return tuple(str(key) for key in step.order)
-
-
-_SETTINGS = "settings"
-
-
-def _settings(run: RunFile | None) -> dict[str, JsonValue]:
-    """The settings that a run noted."""
-    noted = run.measured.get(_SETTINGS) if run else None
-    return noted if isinstance(noted, dict) else {}
 
 
 def _query(step: Step) -> str:

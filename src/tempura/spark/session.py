@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -68,7 +67,7 @@ MEANING = (
 _STAMPS = "spark.sql.parquet.outputTimestampType"
 
 
-def meaning(spark: SparkSession, before: Mapping[str, Any]) -> dict[str, Any]:
+def meaning(spark: SparkSession, before: Mapping[str, str]) -> dict[str, str]:
     """The settings that decide what a query means; an error if they are not those `before`, under which states were written."""
     if spark.conf.get(_STAMPS) == "TIMESTAMP_MILLIS":
         raise JobError(

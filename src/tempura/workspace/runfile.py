@@ -131,6 +131,8 @@ class RunFile:
     steps: tuple[StepEntry, ...] = ()
     plan: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     measured: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Settings of the Spark session that the meaning of states and results depends on."""
     previous: int | None = None
     origin: int = 1
     """The first run of this history: 1, or the newest reset."""
