@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,8 +23,7 @@ T = {"id": pa.int32(), "a": pa.int32(), "long": pa.int64(), "x": pa.float64(), "
 S = {"code": pa.string(), "d": pa.int32(), "a": pa.int32(), "at": pa.int64()}
 JOB = """\
 name: meaning
-query: |
-  {query}
+queries: {queries}
 tables:
   t:
     columns: {{id: int not null, a: int, long: bigint, x: double, ts: timestamp, unit: string}}
@@ -43,8 +43,8 @@ def quick(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-def job(folder: Path, query: str, policy: str = "incremental") -> Job:
-    return replace(Job.parse(JOB.format(query=query, policy=policy), folder), cluster=STEADY)
+def job(folder: Path, queries: Mapping[str, str], policy: str = "incremental") -> Job:
+    return replace(Job.parse(JOB.format(queries=json.dumps(queries), policy=policy), folder), cluster=STEADY)
 
 
 def arrive(folder: Path, at: int) -> None:
@@ -85,17 +85,21 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_plans_mean_what_the_query_means(spark: SparkSession, tmp_path: Path, query: str):
+JOBS = 4
+"""So many jobs: a run of several queries takes not much longer than of one."""
+
+
+@pytest.mark.parametrize("some", [list(QUERIES)[n::JOBS] for n in range(JOBS)], ids=", ".join)
+def test_plans_mean_what_the_query_means(spark: SparkSession, tmp_path: Path, some: Sequence[str]):
     for at in (1, 2):
         arrive(tmp_path, at)
-        ran(spark, job(tmp_path, query))
+        ran(spark, job(tmp_path, {name: QUERIES[name] for name in some}))
 
 
 def test_time_goes_on_where_nothing_arrives(spark: SparkSession, tmp_path: Path):
     """A result with the time in it is not the one of the run before, even if no row has come."""
     arrive(tmp_path, 1)
-    query = "SELECT count(*) AS n, max(current_timestamp()) AS at FROM t"
+    query = {"result": "SELECT count(*) AS n, max(current_timestamp()) AS at FROM t"}
     first, second = (run(job(tmp_path, query, "auto"), spark=spark) for _ in range(2))
     ((n, at),) = first.result.collect()  # type: ignore[union-attr]
     ((again, later),) = second.result.collect()  # type: ignore[union-attr]
