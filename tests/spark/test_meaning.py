@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from tempura.job import Job
 from tempura.spark.run import run
+from tempura.spark.verify import verify
 from tempura.sql.bind.grouping import is_aggregate
 from tempura.sqltext import read_expression
 from tests.profiles import STEADY
-from tests.spark.runjobs import interpreted, put, ran
+from tests.spark.runjobs import interpreted, put
 
 T = {"id": pa.int32(), "a": pa.int32(), "long": pa.int64(), "x": pa.float64(), "ts": pa.timestamp("us", tz="UTC"), "unit": pa.string(), "at": pa.int64()}  # fmt: skip
 S = {"code": pa.string(), "d": pa.int32(), "a": pa.int32(), "at": pa.int64()}
@@ -93,7 +94,10 @@ JOBS = 4
 def test_plans_mean_what_the_query_means(spark: SparkSession, tmp_path: Path, some: Sequence[str]):
     for at in (1, 2):
         arrive(tmp_path, at)
-        ran(spark, job(tmp_path, {name: QUERIES[name] for name in some}))
+        asked = job(tmp_path, {name: QUERIES[name] for name in some})
+        assert run(asked, spark=spark).status == "done"
+        found = verify(asked, spark=spark)
+        assert found.same, found
 
 
 def test_time_goes_on_where_nothing_arrives(spark: SparkSession, tmp_path: Path):
