@@ -36,7 +36,7 @@ test-tpcds-duckdb: $(READY) ## Run every plan of the TPC-DS grid on DuckDB; resu
 test-kill: $(READY) ## Kill a run at every one of its fault points, and go on after each (long)
 	$(BIN)/python -m tests.spark.kill_all $(ARGS)
 
-test-functions: $(READY) ## Compare every example of Spark's functions with what Tempura prints for it (three minutes)
+test-functions: $(READY) ## Compare every example of Spark's functions with what Tempura prints for it (a minute)
 	$(BIN)/python -m tests.spark.functions
 
 test-tpcds-spark: $(READY) ## Run the TPC-DS queries through whole runs on Spark; resumable (ARGS="--queries q1,q2 --sf 0.01")

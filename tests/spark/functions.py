@@ -1,6 +1,6 @@
 """Every example in Spark's own documentation of its functions, run as it stands and as Tempura prints it: both must give the same.
 
-make test-functions          # three minutes
+make test-functions          # a minute
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.spark.kill_all import address
 from tests.spark.runjobs import SALES, arrive, put, shop, verify
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = 6
+SAMPLE = 4
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 
