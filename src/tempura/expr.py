@@ -232,30 +232,11 @@ def same_columns(left: Iterable[str], right: Iterable[str]) -> Expr:
     return conjunction(equality(col(a), col(b), null_safe=True) for a, b in zip(left, right, strict=True))
 
 
-_VOLATILE_NAMES = [
-    "rand",
-    "randn",
-    "random",
-    "randstr",
-    "uniform",
-    "uuid",
-    "shuffle",
-    "monotonically_increasing_id",
-    "spark_partition_id",
-    "input_file_name",
-    "input_file_block_start",
-    "input_file_block_length",
-    "now",
-    "current_timestamp",
-    "current_date",
-    "current_time",
-    "localtimestamp",
-    "localtime",
-    "curdate",
-    "reflect",
-    "java_method",
-    "try_reflect",
-]
+_VOLATILE_WORDS = (
+    "rand randn random randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name input_file_block_start "
+    "input_file_block_length now current_timestamp current_date current_time localtimestamp localtime curdate reflect java_method try_reflect"
+)
+_VOLATILE_NAMES = frozenset(_VOLATILE_WORDS.split())
 _MOMENTS = ("now", "today", "yesterday", "tomorrow")
 """Texts that Spark takes for dates and times: DATE 'today'."""
 _VOLATILE_TYPES = (

@@ -46,67 +46,16 @@ _SPELLINGS = {
     "std": "stddev_samp",
     **{name: name for name in PARTS},
 }
-_OTHERS = [
-    "approx_percentile",
-    "approx_top_k",
-    "approx_top_k_accumulate",
-    "approx_top_k_combine",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bitmap_and_agg",
-    "bitmap_construct_agg",
-    "bitmap_or_agg",
-    "collect_union",
-    "corr",
-    "count_min_sketch",
-    "covar_pop",
-    "covar_samp",
-    "histogram_numeric",
-    "hll_sketch_agg",
-    "hll_union_agg",
-    "kll_merge_agg_bigint",
-    "kll_merge_agg_double",
-    "kll_merge_agg_float",
-    "kll_sketch_agg_bigint",
-    "kll_sketch_agg_double",
-    "kll_sketch_agg_float",
-    "kurtosis",
-    "listagg",
-    "max_by",
-    "measure",
-    "min_by",
-    "mode",
-    "percentile",
-    "percentile_approx",
-    "percentile_cont",
-    "percentile_disc",
-    "product",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_count",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-    "schema_of_json_agg",
-    "schema_of_variant_agg",
-    "skewness",
-    "string_agg",
-    "theta_intersection_agg",
-    "theta_sketch_agg",
-    "theta_union_agg",
-    "try_avg",
-    "try_sum",
-    "tuple_intersection_agg_double",
-    "tuple_intersection_agg_integer",
-    "tuple_sketch_agg_double",
-    "tuple_sketch_agg_integer",
-    "tuple_union_agg_double",
-    "tuple_union_agg_integer",
-]
+_OTHER_WORDS = (
+    "approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg "
+    "collect_union corr count_min_sketch covar_pop covar_samp histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double "
+    "kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis listagg max_by measure min_by mode percentile "
+    "percentile_approx percentile_cont percentile_disc product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy "
+    "schema_of_json_agg schema_of_variant_agg skewness string_agg theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum "
+    "tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double "
+    "tuple_union_agg_integer"
+)
+_OTHERS = frozenset(_OTHER_WORDS.split())
 """All other aggregates that Spark has, by name; those that the parser knows by a class of their own tell by that."""
 _NONE: dict[str, Tree] = {
     **dict.fromkeys(("count", "approx_count_distinct", "regr_count"), exp.Literal.number(0)),
