@@ -210,7 +210,7 @@ def calibration(document: Document) -> Figure:
         axes.set_title(title)
         axes.set_xlabel("measured, CPU seconds")
         axes.set_ylabel("estimated, CPU seconds")
-    both[0].legend(loc="upper left")
+    both[0].legend(loc="lower right")
     return figure
 
 
