@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from bench import _record
+from bench import _record, tpcds
 from bench._record import OUT, QUERIES, SF, Figures
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ WANTED = 0.9
 def run(
     sf: SF = 5.0,
     queries: QUERIES = MANY,
-    patterns: Annotated[str, typer.Option(help="Patterns of arrival.")] = "delta-small,delta-big",
+    patterns: Annotated[str, typer.Option(help="Patterns of arrival.")] = ",".join(tpcds.PATTERNS),
     rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
     out: OUT = None,
 ) -> None:
