@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tempura.choose.graph import Graph
@@ -53,7 +54,8 @@ class Written:
         return tuple(dict.fromkeys(loads(self.tree)))
 
 
-def operators(tree: Computed | Loaded) -> list[Computed]:
+@lru_cache(maxsize=1024)  # The search asks for those of the same trees again and again.
+def operators(tree: Computed | Loaded) -> tuple[Computed, ...]:
     """The operators of a tree, each object once, inputs before what reads them."""
     done: dict[int, Computed] = {}
     stack = [tree]
@@ -65,7 +67,7 @@ def operators(tree: Computed | Loaded) -> list[Computed]:
             stack += missing
         else:
             done[id(stack.pop())] = top
-    return list(done.values())
+    return tuple(done.values())
 
 
 def occurrences(tree: Computed | Loaded) -> dict[int, int]:

@@ -6,9 +6,9 @@ An attempt at the same thing finds these steps done; anything else starts afresh
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -36,7 +36,7 @@ class Begin:
     """When it was attempted first."""
     version: int = FORMAT
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal for two attempts at the same thing only."""
         content: dict[str, Any] = {"number": self.number, "point": self.point, "pins": self.pins}
@@ -99,9 +99,7 @@ class Attempt:
         """Note that a step is finished and its rows are all written; what is returned has the sizes of its files."""
         self.lock.confirm()
         finished = Finished(self.begun.key, step, checked(self.storage, output))
-        document = _FINISHED.dump_python(finished, mode="json")
-        content = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
-        self.storage.replace(layout.step_file(self.number, step.name), content)
+        self.storage.replace(layout.step_file(self.number, step.name), _FINISHED.dump_json(finished, indent=1))
         return finished
 
     def commit(self, run: RunFile) -> RunFile:
