@@ -37,7 +37,7 @@ def main(master: str, folder: Path) -> None:
     spark = started(master, folder)
     print("session", spark.version, flush=True)
     job = shop(folder)
-    for at in (1, 2, 3):
+    for at in (1, 2):
         arrive(folder, at, 6, [f"o{at - 1}-1", f"x{at}-5"] if at > 1 else [])
         put(folder / f"sales/{at:03}b.parquet", SALES, [(f"x{at}-{i}", f"c{i % 7}", None, at) for i in range(ROWS)])
         done = run(job, f"t{at}", spark=spark, told=lambda line, at=at: print(f"t{at}", line, flush=True))

@@ -47,6 +47,8 @@ tables:
 timeline: [{timeline}]
 policy: {policy}
 """
+QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""For the environment of processes that start Java: none lives long enough for its second compiler to pay."""
 Bag = Counter[tuple[Any, ...]]
 THREE = "{at: t1, price: 0.2}, {at: t2, price: 0.5, deliver: true}, {at: t3, deliver: true}"
 

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from tempura.spark.run import run
 from tempura.workspace import Workspace
 from tests.spark.kill_all import address
-from tests.spark.runjobs import SALES, arrive, put, shop, verify
+from tests.spark.runjobs import QUICK, SALES, arrive, put, shop, verify
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = 4
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 
 def test_killed_at_fault_points(spark: SparkSession):

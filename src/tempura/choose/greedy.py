@@ -195,10 +195,8 @@ class Greedy:
 
     def absent(self, solution: Solution, candidate: Iterable[Member]) -> Candidate:
         """The candidate without those nodes that can be loaded at its point already."""
-        written: dict[int, int] = {}
-        for member in solution.members:
-            written[member.node] = min(written.get(member.node, member.point), member.point)
-        return tuple(m for m in candidate if written.get(m.node, m.point + 1) > m.point)
+        first = solution.first
+        return tuple(m for m in candidate if first.get(m.node, m.point + 1) > m.point)
 
     def draft(self, solution: Solution, candidate: Candidate) -> Draft | None:
         """The better order with the candidate and its cost, or nothing if neither lowers the cost."""

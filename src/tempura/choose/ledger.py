@@ -73,6 +73,11 @@ class Solution:
             used.add((tree.node, tree.point))
         return self.problem.slack(self.tables, self.costs, used)
 
+    @cached_property
+    def first(self) -> dict[int, int]:
+        """For each node that is written, the first point at which it is."""
+        return {m.node: m.point for at in reversed(self.order) for m in at}
+
     @property
     def members(self) -> list[Member]:
         return [m for members in self.order for m in members]
