@@ -202,17 +202,35 @@ def lake(folder: Path, feed: bool = False, partitioned: bool = False) -> list[in
 def test_every_delta_is_the_difference(feed: bool, partitioned: bool, tmp_path: Path):
     versions = lake(tmp_path, feed, partitioned)
     assert len(versions) >= 7
-    source = delta(tmp_path)
+    check_every_delta(tmp_path, versions)
+
+
+def test_removed_files_need_not_tell_their_partitions(tmp_path: Path):
+    """The format leaves it to the writer, whether they do."""
+    versions = lake(tmp_path, partitioned=True)
+
+    def forget(action: dict[str, Any]) -> None:
+        if "remove" in action:
+            del action["remove"]["partitionValues"]
+
+    for version in versions:
+        edit_log(tmp_path, forget, version)
+    check_every_delta(tmp_path, versions)
+
+
+def check_every_delta(folder: Path, versions: list[int]) -> None:
+    """Between any two versions, what is told of the change is the difference of what they hold."""
+    source = delta(folder)
     assert source.retracts and [c.type for c in source.schema()] == ["bigint", "string", "date"]
     pins = [pinned(source, None, str(v)) for v in versions]
     for v in versions:
-        assert bag(source.snapshot(pins[v])) == held(tmp_path, v)
-        assert source.change(None, pins[v]) == Change(held(tmp_path, v).total(), 0)
+        assert bag(source.snapshot(pins[v])) == held(folder, v)
+        assert source.change(None, pins[v]) == Change(held(folder, v).total(), 0)
         for u in versions[v:]:
             reading = source.delta(pins[v], pins[u])
-            assert dict(bag(reading)) == difference(held(tmp_path, u), held(tmp_path, v)), (v, u)
+            assert dict(bag(reading)) == difference(held(folder, u), held(folder, v)), (v, u)
             change = source.change(pins[v], pins[u])
-            assert change.inserted - change.deleted == held(tmp_path, u).total() - held(tmp_path, v).total()
+            assert change.inserted - change.deleted == held(folder, u).total() - held(folder, v).total()
 
 
 def test_updates_that_collide_with_other_rows(tmp_path: Path):
@@ -325,9 +343,9 @@ def test_vacuumed_versions(tmp_path: Path):
     assert bag(source.snapshot(second)) == Counter({(2,): 1})
 
 
-def edit_log(folder: Path, change: Any) -> None:
-    """Rewrites the first commit, as a writer with more features would have written it."""
-    log = folder / "lake/_delta_log" / f"{0:020}.json"
+def edit_log(folder: Path, change: Any, version: int = 0) -> None:
+    """Rewrites a commit, as a writer with more features, or with fewer, would have written it."""
+    log = folder / "lake/_delta_log" / f"{version:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         change(action)

@@ -455,7 +455,7 @@ def test_a_file_that_changes_while_it_is_read(spark: SparkSession, folder: Path,
 
     with monkeypatch.context() as patch:
         patch.setattr(running, "fault", rewritten)
-        with pytest.raises(SourceError, match=r"has changed while it was being read") as failed:
+        with pytest.raises(SourceError, match=r"has changed since the run began to read it") as failed:
             run(job, "t2", spark=spark)
     assert "move them into place" in str(failed.value)
     assert committed(job.workspace) == before

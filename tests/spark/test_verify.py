@@ -120,6 +120,9 @@ def test_refusals(spark: SparkSession, job: tempura.Job, tmp_path: Path):
     said = "a result of the query 'result' is published, which the job does not have any more"
     with pytest.raises(JobError, match=said):
         tempura.verify(renamed, spark=spark)
+    arrive(tmp_path, 1, 7, ["o1-0"])
+    with pytest.raises(WorkspaceError, match=r"of t3 cannot be computed anew: table 'sales': the file .* has changed"):
+        tempura.verify(job, spark=spark)
     next((Path(job.workspace) / "results/result").glob("3-*/*.parquet")).unlink()
     with pytest.raises(WorkspaceError, match=r"the result result of t3 is damaged: .* is missing"):
         tempura.verify(job, spark=spark)

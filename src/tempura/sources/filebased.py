@@ -172,7 +172,7 @@ class FileBased(Source):
         gone = vanished({n: e.stamp for n, e in Log.of_json(version).files.items()}, self.place.files())
         if gone is not None:
             raise self.error(
-                f"the file {gone[0]!r} {gone[1]} while it was being read",
+                f"the file {gone[0]!r} {gone[1]} since the run began to read it",
                 "write files elsewhere and move them into place when they are whole; then run the point again",
             )
 

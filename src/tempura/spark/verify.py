@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from sqlglot import exp
 
-from tempura.course import Pins, source_of
-from tempura.errors import JobError, WorkspaceError
+from tempura.course import Pins, check, source_of
+from tempura.errors import JobError, SourceError, WorkspaceError
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column
 from tempura.spark.names import quoted
@@ -143,6 +143,8 @@ def _verified(spark: SparkSession, job: Job, workspace: Workspace, entry: Result
         said = f"published are the columns {', '.join(names)}, the query gives {', '.join(expected.columns)}"
         return Verified(entry.query, entry.point, entry.run, entry.rows or 0, 0, names, 0, (), (said,))
     result = compare(found, expected)
+    if result.differing:
+        _check_tables(job, entry, pins)
     return Verified(
         entry.query,
         entry.point,
@@ -154,6 +156,17 @@ def _verified(spark: SparkSession, job: Job, workspace: Workspace, entry: Result
         differences=result.differences,
         types=_types(found, expected),
     )
+
+
+def _check_tables(job: Job, entry: ResultEntry, pins: Pins) -> None:
+    """Raise an error if the tables are no longer what the result was made of: that the query gives something else now does not make it wrong."""
+    try:
+        check(job, pins)
+    except SourceError as error:
+        raise WorkspaceError(
+            f"the result {entry.query} of {entry.point} cannot be computed anew: {error.message}",
+            hint="run the next point that delivers it, then verify that",
+        ) from error
 
 
 def _types(found: DataFrame, expected: DataFrame) -> tuple[str, ...]:
