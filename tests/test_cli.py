@@ -127,6 +127,28 @@ def test_mistakes_are_told_without_a_traceback(arguments: list[str], message: st
     assert planned == []
 
 
+def test_options_without_effect_are_refused(tmp_path: Path, planned: list[Any]):
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB.read_text().replace("policy: auto", "policy: full").replace("summary.sql", "select 1 as x"))
+    result = run("plan", str(job), "--methods", "IM1")
+    assert (result.exit_code, planned) == (2, []) and "policy is `full`" in result.stderr
+
+
+def test_a_profile_that_could_not_be_written_is_not_measured(tmp_path: Path):
+    for place, said in ((tmp_path, "cannot be written"), (tmp_path / "none/p.json", "there is no folder")):
+        result = run("calibrate", "--out", str(place))
+        assert result.exit_code == 2 and said in result.stderr
+
+
+def test_an_error_in_one_of_several_queries_says_in_which(tmp_path: Path):
+    job = tmp_path / "job.yaml"
+    (tmp_path / "summary.sql").write_text("select 1 as x\n, wrong from sales")
+    job.write_text(JOB.read_text())
+    assert "(line 2, column 3 of the query)" in run("plan", str(job)).stderr
+    job.write_text(JOB.read_text().replace("query: summary.sql", "queries: {a: select 1 as x, b: summary.sql}"))
+    assert "error: query 'b': " in run("plan", str(job)).stderr
+
+
 def test_all_mistakes_of_a_job_are_told(tmp_path: Path):
     job = tmp_path / "job.yaml"
     job.write_text(JOB.read_text().replace("price: 0.2", "price: -1").replace("policy: auto", "policy: never"))

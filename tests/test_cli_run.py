@@ -109,7 +109,7 @@ def test_status_tells_where_a_job_stands(job: Path, workspace: Workspace):
 
     commit(workspace, "t3")
     shown = run("status", job).output
-    assert "all points are done" in shown and re.search(r"t2 +passed over", shown)
+    assert "the last point is done" in shown and re.search(r"t2 +passed over", shown)
     assert re.search(r"result +t3 +2 +1 kB +\S+/results/result/latest", shown)
     assert "garbage: 2.5 kB; `tempura gc` frees it" in shown
 
@@ -225,6 +225,8 @@ def test_reset_asks_on_a_terminal(job: Path, workspace: Workspace, monkeypatch: 
     ("options", "said"),
     [
         (["--at", "t1", "--until", "t2"], "error: --at and --until cannot be given at once"),
+        (["--at", ""], "error: the timeline has no point ''\n  hint: its points are t1, t2, t3"),
+        (["--dry-run", "--at", ""], "error: the timeline has no point ''\n  hint: its points are t1, t2, t3"),
         (["--at", "t9"], "error: the timeline has no point 't9'\n  hint: its points are t1, t2, t3"),
         (["--until", "t9"], "error: the timeline has no point 't9'"),
         ([], "error: table 'sales' has no source, so its rows cannot be read"),

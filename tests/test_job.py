@@ -101,6 +101,13 @@ def test_jobs_without_a_name_have_that_of_their_file(tmp_path: Path):
     [
         ("query: select o_id from sales", "queries: {Sales: select o_id from sales}", "is the name of a table, too"),
         ("query: select o_id from sales", "queries: {'a@b': select o_id from sales}", "contains `@`"),
+        (
+            "{columns",
+            "{columns: {o_id: string}, static: 1}, SALES: {columns",
+            "table 'SALES' is there already, as 'sales'",
+        ),
+        ("{o_id: string", "{o_id: string, O_ID: string", "column 'O_ID' is there already, as 'o_id'"),
+        ("query: select", "queries: {a: select 1 as x, A: select 2 as x} #", "query 'A' is there already, as 'a'"),
         ("t1", "reset", "a point cannot be named 'reset'"),
         ("t1", "'mon@9'", "a point cannot be named 'mon@9'"),
     ],
@@ -181,6 +188,17 @@ def test_times_of_day_stay_texts():
     assert job.catalog["sales"].arrives == {"09:30": 4, "14:00": 3}
 
 
+def test_numbers_are_names_as_they_stand():
+    given = ("2026_09", "2026.10", "2026.1", "1e3", "007", "+5", "12")
+    points = ", ".join(f"{{at: {name}, upto: {name}, price: 1_000.50}}" for name in given)
+    job = Job.parse(
+        JOB_WITHOUT_NAME.replace("{at: t1, d", f"{points}, {{at: end, d").replace("{t1: 4}", "{2026_09: 4_000}")
+    )
+    assert [p.name for p in job.timeline.points[:-1]] == list(given)
+    assert [p.upto for p in job.timeline.points[:-1]] == list(given)
+    assert job.timeline.points[0].price == 1000.5 and job.catalog["sales"].arrives == {"2026_09": 4000}
+
+
 # One mistake each: what is replaced by what, a part of the message, a part of the hint, and a part of the line it is reported at.
 MISTAKES = {
     "unknown key": ("policy", "polcy: auto\n", "unknown key `polcy`", "did you mean `policy`?", "polcy"),
@@ -209,6 +227,10 @@ MISTAKES = {
     "unknown policy": ("policy", "policy: strickt\n", "unknown policy 'strickt'", "did you mean `strict`?", "strickt"),
     "unknown objective": ("objective", "objective: weigthed\n", "unknown objective 'weigthed'", "did you mean `weighted`?", "weigthed"),
     "objective without its limit": ("objective", "objective: {last-run-at-most: soon}\n", "'soon'", "zero or more", "soon"),
+    "objective that is none": ("objective", "objective:\n", "the objective None", "weighted", "objective"),
+    "objective that is a number": ("objective", "objective: 2.5\n", "the objective 2.5", "last-run-at-most: 2.5", "objective"),
+    "objective that is a list": ("objective", "objective: [weighted]\n", "the objective ['weighted']", "weighted", "objective"),
+    "tag that does not fit": ("price: 0.2", "price: !!int cheap", "'cheap' is marked as a number", "leave the tag out", "cheap"),
     "unreadable size": ("budget", "state_budget: lots\n", "'lots' is not a size", "500 MB", "lots"),
     "missing query file": ("query: SELECT category, sum(price) AS gross FROM sales GROUP BY category", "query: missing.sql", "'missing.sql' is missing", "beside the job", "missing.sql"),
     "no query": ("query: SELECT category, sum(price) AS gross FROM sales GROUP BY category\n", "", "no query", "query: file.sql", "name:"),
@@ -233,6 +255,10 @@ def test_mistake_is_reported_with_line_and_hint(name: str):
     [
         ("14:00", "09:30", False),
         ("9:30", "14:00", True),
+        ("19:00", "24:00", True),
+        ("24:00", "14:00", False),
+        ("14:00:30", "14:01", True),
+        ("25:00", "14:00", True),
         ("2026-11-02", "2026-11-01", False),
         ("2026-11-01T22:00", "2026-11-02T02:00", True),
         ("evening", "afternoon", True),

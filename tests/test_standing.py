@@ -71,6 +71,15 @@ def test_what_is_there_is_not_paid_for_again() -> None:
     later = sum(cost for point, cost in first.cost.by_point.items() if point != first.runs[0].point)
     assert with_states.cost.total == pytest.approx(later, rel=1e-6)
     assert with_states.cost.total < without.cost.total
+    told = str(with_states)
+    assert all(
+        f"{state.name} (from {first.runs[0].point})" in told.replace("\n        ", " ")
+        for state in with_states.states
+        if state.written == first.runs[0].point
+    )
+    assert "●" not in next(
+        line for line in told.splitlines() if line.strip().startswith(left[0].name[:20]) and "kept from" in line
+    )
 
 
 def test_a_state_of_another_view_is_of_no_use() -> None:

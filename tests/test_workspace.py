@@ -19,6 +19,7 @@ from tempura.errors import LockedError, WorkspaceError
 from tempura.workspace import RESET, Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Storage, Workspace
 from tempura.workspace import runfile as files
 from tempura.workspace.layout import safe
+from tempura.workspace.pointers import latest
 from tempura.workspace.remote import RemoteStorage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -531,6 +532,7 @@ def test_a_workspace_on_a_file_system_of_pyarrow(tmp_path: Path, strict: bool):
     assert again.latest() == second and again.check_state(second.states["kept"]) == ()
     assert storage.uri(second.results["revenue"].folder) == "s3a://bucket/w/results/revenue/2-2"
     assert json.loads(storage.read("results/revenue/latest.json") or b"")["run"] == 2
+    assert latest(storage, "revenue") == "s3a://bucket/w/results/revenue/latest.json", "where there are no links"
     assert storage.leftovers("runs") == () and storage.list("lock") == ("3.json", "3.released")
     assert (storage.size_of("runs/1.json").files, storage.size_of("nothing").files) == (1, 0)
 

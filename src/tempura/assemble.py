@@ -170,13 +170,7 @@ class Assembler:
         return self.roots[self.space.memo.find(group.tvr)]
 
     def view(self, group: Group) -> str:
-        """The group's name: a view's own, or its operator over its inputs' names."""
-        space = self.space
-        if group.tvr is not None and group.interval is not None:
-            return view_name(self.names, space.ticks, space.timeline, group.tvr, group.interval)
-        member, _ = space.members(group.id)[0]
-        inputs = ", ".join(self.view(space.group(i)) for i in member.inputs)
-        return f"{member.op.__name__}({inputs})"
+        return view_of(self.space, self.names, group)
 
     def _tree(
         self,
@@ -223,6 +217,7 @@ class Assembler:
                 alternative.work,
                 chosen.source.method,
                 chosen.source.rule,
+                tuple(self.view(self.space.group(self.implementation.nodes[i.node][0])) for i in tree.inputs),
             )
         )
         if own.tvr is not None:
@@ -262,6 +257,16 @@ class Assembler:
             return True
         chosen: Choice = self.graph.alternatives[tree.node][tree.alternative].tag
         return isinstance(chosen.op, Plus) and any(map(self._lies, tree.inputs))
+
+
+def view_of(space: Space, names: Names, group: Group) -> str:
+    """A group's name: a view's own, or its operator over its inputs' names."""
+    if group.tvr is not None and group.interval is not None:
+        return view_name(names, space.ticks, space.timeline, group.tvr, group.interval)
+    if group.empty:
+        return "∅"
+    member, _ = space.members(group.id)[0]
+    return f"{member.op.__name__}({', '.join(view_of(space, names, space.group(i)) for i in member.inputs)})"
 
 
 def sorting_first(on: Expr, left: Stats) -> Expr:

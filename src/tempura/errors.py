@@ -8,6 +8,9 @@ from collections.abc import Sequence
 class TempuraError(Exception):
     """Something the user can mend; `hint` says how."""
 
+    of = ""
+    """What lines are counted in, if it is not the file that was given."""
+
     def __init__(self, message: str, *, hint: str = "", line: int | None = None, column: int | None = None):
         self.message = message
         self.hint = hint
@@ -16,9 +19,8 @@ class TempuraError(Exception):
         super().__init__(message)
 
     def __str__(self) -> str:
-        where = (
-            "" if self.line is None else f" (line {self.line}" + (f", column {self.column})" if self.column else ")")
-        )
+        column = f", column {self.column}" if self.column else ""
+        where = "" if self.line is None else f" (line {self.line}{column}{self.of})"
         hint = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{self.message}{where}{hint}"
 
@@ -40,6 +42,8 @@ class JobProblems(JobError):
 
 class SqlError(TempuraError):
     """The query cannot be read or bound to the tables."""
+
+    of = " of the query"
 
 
 class PlanError(TempuraError):

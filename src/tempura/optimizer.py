@@ -14,7 +14,7 @@ from tempura.choose.decide import decide
 from tempura.choose.objectives import LastRunAtMost, LatestFirst, Objective, Weighted
 from tempura.choose.share import Choice
 from tempura.definitions import Definitions
-from tempura.errors import PlanError
+from tempura.errors import PlanError, SqlError
 from tempura.estimate import DEFAULT, CostModel, Profile, SparkCost, UnitCost
 from tempura.estimate.sizes import FinalSizes
 from tempura.explain.reasons import reasons, recomputed
@@ -81,7 +81,7 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
     memo = Memo(spans, lambda table: job.catalog[table].can_retract)
     memo.sizes = FinalSizes(job.catalog, job.timeline)
     explorer = Explorer(memo, rules(chosen, pruned=settings.pruning), limits=settings.limits)
-    queries = {name: bind(text, job.catalog, name) for name, text in job.queries.items()}
+    queries = _bound(job)
     trees = {name: normalize(query.root) for name, query in queries.items()}
     roots = {name: memo.insert(tree) for name, tree in trees.items()}
     for early, late in (ways for tree in trees.values() for ways in late_half_joins(tree)):
@@ -91,6 +91,19 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
     space = Space(memo, ticks, job.timeline, job.catalog, over, settings.guided)
     required = [(space.require(roots[q], i), i) for i in delivering for q in job.timeline.points[i].deliver]
     return Explored(job, queries, roots, memo, space, exploration, required, seconds)
+
+
+def _bound(job: Job) -> dict[str, Query]:
+    """The queries of a job; where there are several, an error says in which one."""
+    found: dict[str, Query] = {}
+    for name, text in job.queries.items():
+        try:
+            found[name] = bind(text, job.catalog, name)
+        except SqlError as error:
+            if len(job.queries) > 1:
+                error.message = f"query {name!r}: {error.message}"
+            raise
+    return found
 
 
 def objective_of(job: Job) -> Objective:

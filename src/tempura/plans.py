@@ -92,6 +92,8 @@ class PlanLine:
     cost: float
     method: str
     rule: str
+    reads: tuple[str, ...] = ()
+    """The views that it is computed from."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Cost:
     """What a plan costs under its objective, and the priced and unpriced work at each point."""
 
     total: float
+    """The sum of priced work; under `latest-first` the work of the last run, unpriced."""
     by_point: Mapping[str, float]
     work: Mapping[str, float]
 

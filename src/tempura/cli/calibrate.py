@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tempura.cli.app import FAILED, app, fail, on_terminal, plain_errors, say
+from tempura.errors import TempuraError
 from tempura.estimate.profile import COEFFICIENTS
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ def calibrate_command(
     """Measure what work costs on Spark here, for planning."""
     if not out.parent.is_dir():
         fail(f"there is no folder {str(out.parent)!r}", "make it, or choose another --out")
+    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+        fail(f"{str(out)!r} cannot be written", "give the name of a file, in a folder of yours: --out profile.json")
     console = Console(no_color=None if on_terminal() else True)
     with plain_errors():
         found = _measured(console, quick)
-        out.write_text(found.to_json() + "\n", encoding="utf-8")
     if trials:
         console.print(_trials(found))
     console.print(_coefficients(found))
@@ -50,6 +53,11 @@ def calibrate_command(
     typer.echo(
         f"{len(found.observed)} runs: the model errs by {before:.0%} in the median as shipped, by {after:.0%} as measured"
     )
+    try:
+        out.write_text(found.to_json() + "\n", encoding="utf-8")
+    except OSError as error:
+        hint = "the table above has what was measured; a profile is JSON with these names and numbers"
+        say(TempuraError(f"{str(out)!r} cannot be written: {error.strerror}", hint=hint), FAILED)
     typer.echo(f"wrote {out}; a job uses it with `cluster: {out.name}`")
 
 

@@ -59,6 +59,8 @@ def plan_command(
     with plain_errors():
         loaded = Job.load(job)
         if methods is not None:
+            if loaded.policy == "full":
+                fail("the job's policy is `full`, which uses no method", "give --methods for a job with another policy")
             loaded = dataclasses.replace(loaded, methods=parse_methods(methods))
         if objective is not None:
             loaded = dataclasses.replace(loaded, objective=Objective.parse(objective))

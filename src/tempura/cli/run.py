@@ -18,7 +18,8 @@ from tempura.job import Job
 from tempura.job.shapes import Policy
 from tempura.status import run_text, status_of
 from tempura.status.text import moment, place
-from tempura.workspace import RunFile, StateEntry, layout
+from tempura.workspace import RunFile, StateEntry
+from tempura.workspace.pointers import latest
 
 if TYPE_CHECKING:
     from tempura.spark.report import RunReport
@@ -56,12 +57,17 @@ def run_command(
         if policy is not None:
             loaded = dataclasses.replace(loaded, policy=policy)
         if dry_run:
-            _show_dry(loaded, at or _due(loaded, until)[0], as_json)
+            _show_dry(loaded, _due(loaded, until)[0] if at is None else at, as_json)
             return
-        reports = list(_carried_out(loaded, [at] if at else _due(loaded, until), as_json))
-        if as_json:
-            found = {"job": loaded.name, "runs": [_report_json(report) for report in reports]}
-            typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        reports: list[RunReport] = []
+        try:
+            for report in _carried_out(loaded, _due(loaded, until) if at is None else [at], as_json):
+                reports.append(report)
+        finally:
+            # What was committed before a point failed is told all the same.
+            if as_json and reports:
+                found = {"job": loaded.name, "runs": [_report_json(report) for report in reports]}
+                typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _due(job: Job, until: str | None) -> list[str | None]:
@@ -106,7 +112,7 @@ def _lines(report: RunReport) -> Iterator[str]:
     assert report.workspace is not None
     for result in file.results.values():
         if result.point == file.point:
-            yield f"  delivers {result.query} ({number(result.rows or 0)} rows): {place(report.workspace.storage.uri(layout.link(result.query)))}"
+            yield f"  delivers {result.query} ({number(result.rows or 0)} rows): {place(latest(report.workspace.storage, result.query))}"
     yield f"  {report.seconds['planning'] + report.seconds['rest']:.2f} s besides the steps, {report.seconds['planning']:.2f} s of it planning"
 
 

@@ -15,6 +15,7 @@ from tempura.explain import number, size
 from tempura.job import Job
 from tempura.status.text import place
 from tempura.workspace import Storage, Workspace, layout
+from tempura.workspace.pointers import latest
 
 if TYPE_CHECKING:
     from tempura.spark.verify import Verified
@@ -51,11 +52,13 @@ def verify_command(
 
 def _compared(result: Verified) -> Iterator[str]:
     what = f"{result.query} of {result.point}"
-    rows = f"{result.rows:,} rows published, {result.expected:,} by the batch query"
+    rows = f"{result.rows:,} rows published"
+    if result.expected is not None:
+        rows += f", {result.expected:,} by the batch query"
     if result.same:
         yield f"{what}: the same; {rows}"
         return
-    yield f"{what}: DIFFERENT; {rows}, {result.differing:,} differ"
+    yield f"{what}: DIFFERENT; {rows}" + (f", {result.differing:,} differ" if result.expected is not None else "")
     yield from (f"  {said}" for said in result.types)
     if result.differences:
         yield f"  {'':>12}  {', '.join(result.columns)}"
@@ -122,7 +125,7 @@ def reset_command(
             f"forgot all states and versions, freed {size(freed)}; the next point is {loaded.timeline.points[0].name}"
         )
         for result in reset.results.values():
-            where = place(workspace.storage.uri(layout.link(result.query)))
+            where = place(latest(workspace.storage, result.query))
             typer.echo(f"  {result.query} of {result.point} ({number(result.rows or 0)} rows) stays: {where}")
 
 

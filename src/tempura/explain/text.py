@@ -103,7 +103,8 @@ def _bar(value: float, most: float) -> str:
 
 
 def _headline(plan: IncrementalPlan) -> str:
-    text = f"{plan.name}: total cost {number(plan.cost.total)} ({plan.objective})"
+    what = "work of the last run" if plan.objective == "latest-first" else "total cost"
+    text = f"{plan.name}: {what} {number(plan.cost.total)} ({plan.objective})"
     full = plan.baselines.get("full")
     if full is None or not math.isfinite(full) or full <= 0:
         return text
@@ -114,7 +115,7 @@ def _headline(plan: IncrementalPlan) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.3g} %"
+    return f"{number(share * 100)} %"
 
 
 def _points(plan: IncrementalPlan) -> list[str]:
@@ -137,10 +138,11 @@ def _comparison(plan: IncrementalPlan) -> list[str]:
         if name != "full":
             alone.setdefault(number(cost), []).append(name)
     most = max([total, *(c for c in costs.values() if math.isfinite(c))])
-    rows: list[Row] = [("this plan", number(total), "", _bar(total, most))]
+    last = " (last run)" if plan.objective == "latest-first" else ""
+    rows: list[Row] = [(f"this plan{last}", number(total), "", _bar(total, most))]
     if "full" in costs:
         rows.append(
-            ("recomputing", number(costs["full"]), _difference(costs["full"], total), _bar(costs["full"], most))
+            (f"recomputing{last}", number(costs["full"]), _difference(costs["full"], total), _bar(costs["full"], most))
         )
     for text, names in alone.items():
         cost = costs[names[0]]
@@ -156,7 +158,7 @@ def _difference(cost: float, total: float) -> str:
     if total <= 0:
         return ""
     return (
-        f"{cost / total:.3g} times"
+        f"{number(cost / total)} times"
         if cost >= 2 * total
         else f"{'+' if cost > total else '-'}{_percent(abs(cost / total - 1))}"
     )
@@ -185,11 +187,16 @@ def _states(plan: IncrementalPlan) -> list[str]:
 
 def _holds(state: State, points: Sequence[str], point: int) -> bool:
     """Whether a state has to be there from this point to the next."""
-    return points.index(state.written) <= point < points.index(state.until)
+    return _since(state, points) <= point < points.index(state.until)
+
+
+def _since(state: State, points: Sequence[str]) -> int:
+    """The point at which a state is written; -1 if an earlier run has left it."""
+    return points.index(state.written) if state.written in points else -1
 
 
 def _span(state: State, points: Sequence[str], widths: Sequence[int]) -> str:
-    first, last = points.index(state.written), points.index(state.until)
+    first, last = _since(state, points), points.index(state.until)
     cells: list[str] = []
     for i, width in enumerate(widths):
         mark = "●" if i == first else "○" if points[i] in state.read_at else "━" if first < i < last else " "

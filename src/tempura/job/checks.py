@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, time
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 from tempura.catalog import Catalog, ForeignKey, Table
@@ -33,8 +35,27 @@ def disorder(points: Sequence[str]) -> Iterator[Problem]:
         return
 
 
-def _time_of_day(text: str) -> time:
-    return time.fromisoformat("0" + text if len(text) == 4 and text[1] == ":" else text if ":" in text else "no")
+_CLOCK = re.compile(r"(\d\d?):(\d\d)(?::(\d\d(?:\.\d+)?))?")
+
+
+def _time_of_day(text: str) -> float:
+    """Seconds since midnight; a day ends at 24:00."""
+    found = _CLOCK.fullmatch(text)
+    hours, minutes, seconds = (float(part or 0) for part in found.groups()) if found else (math.inf, 0, 0)
+    time = hours * 3600 + minutes * 60 + seconds
+    if max(minutes, seconds) >= 60 or time > 86_400:
+        raise ValueError(text)
+    return time
+
+
+def repeated(what: str, given: Iterable[str], path: Path) -> Iterator[Problem]:
+    """Names that differ from another by case alone."""
+    first: dict[str, str] = {}
+    for name in given:
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            said = f"the {what} {name!r} is there already, as {other!r}: in Spark SQL, case does not tell names apart"
+            yield said, "give one of them another name", (*path, name)
 
 
 _RESET = "reset"
@@ -61,6 +82,7 @@ def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, s
                     nearest(query, queries),
                     ("timeline", i, "deliver"),
                 )
+    yield from repeated("query", queries, ("queries",))
     tables = {table.name.lower() for table in catalog.values()}
     for query in queries:
         if query.lower() in tables or "@" in query:

@@ -15,6 +15,7 @@ each with its line where there is a file.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,15 +48,16 @@ class Objective:
     limit: float | None = None
 
     @staticmethod
-    def parse(value: Objective | str | Mapping[str, Any]) -> Objective:
+    def parse(value: Any) -> Objective:
         """From `weighted`, `latest-first`, `{last-run-at-most: 2.5}` or, as on the command line, `last-run-at-most:2.5`."""
         if isinstance(value, Objective):
             return value
         if isinstance(value, str):
             kind, _, limit = (part.strip() for part in value.replace("=", ":").partition(":"))
             value = {kind: limit or None}
-        if len(value) == 1:
-            kind, limit = next(iter(value.items()))
+        given = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+        if len(given) == 1:
+            kind, limit = next(iter(given.items()))
             if kind in ("weighted", "latest-first") and limit is None:
                 return Objective(kind)
             if kind == "last-run-at-most":
@@ -65,7 +67,7 @@ class Objective:
                     f"unknown objective {kind!r}", hint=nearest(kind, ("weighted", "latest-first", "last-run-at-most"))
                 )
         raise JobError(
-            f"the objective {dict(value)!r} cannot be read",
+            f"the objective {value!r} cannot be read",
             hint="choose `weighted`, `latest-first` or `{last-run-at-most: 2.5}`",
         )
 
@@ -241,7 +243,7 @@ class _Reader(Problems):
 
     def _workspace(self, given: str | None, name: str) -> str:
         path = given or f".tempura/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
-        return path if "://" in path else str((self.folder / path).absolute())
+        return path if "://" in path else str((self.folder / os.path.expanduser(path)).absolute())
 
     def _cluster(self, path: Any) -> Profile | None:
         if not isinstance(path, str):

@@ -111,14 +111,34 @@ class Document:
         return found
 
 
+class Whole(int):
+    """A whole number that was not written as Python writes it, with its text: as a name, 2026_10 is not 202610."""
+
+    text = ""
+
+
+class Real(float):
+    """Another number of that sort: as a name, 2026.10 is not 2026.1."""
+
+    text = ""
+
+
 def _scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
-    text = str(node.value)
+    try:
+        return _read(node, str(node.value))
+    except ValueError:
+        said = f"{node.value!r} is marked as a number and is none"
+        raise JobError(said, hint="leave the tag out", line=node.start_mark.line + 1) from None
+
+
+def _read(node: yaml.ScalarNode, text: str) -> str | int | float | bool | None:
     if node.tag == _NULL:
         return None
     if node.tag == _BOOL:
         return text.lower() == "true"
-    if node.tag == _INT:
-        return int(text.replace("_", ""))
-    if node.tag == _FLOAT:
-        return float(text.replace("_", ""))
+    if node.tag in (_INT, _FLOAT):
+        number = (Whole if node.tag == _INT else Real)(text.replace("_", ""))
+        number.text = text
+        plain = int(number) if isinstance(number, Whole) else float(number)
+        return plain if str(plain) == text else number
     return text

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from tempura.job.marks import Path
+from tempura.job.marks import Path, Real, Whole
 from tempura.schema import Column
 
 METHODS = ("IM1", "IM2", "OJV", "HOV", "PART")
@@ -38,6 +38,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def _name(value: Any) -> Any:
     """A name may look like a number (`at: 1`)."""
+    if isinstance(value, Whole | Real):
+        return value.text
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

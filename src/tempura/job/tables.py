@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
 from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
+from tempura.job.checks import repeated
 from tempura.job.marks import Path
 from tempura.job.problems import Problems
 from tempura.job.shapes import STATIC, TableShape, column, nearest
@@ -28,6 +29,7 @@ class TableReader:
 
     def catalog(self, given: Any) -> Catalog:
         entries = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
+        self.problems.report(repeated("table", entries, ("tables",)))
         tables: list[Table] = []
         for name, entry in entries.items():
             path: Path = ("tables", name)
@@ -69,6 +71,7 @@ class TableReader:
             if shape.source is None:
                 self.problems.problem("`columns` is missing", "add `columns: …`", (*path, "columns"))
             return None
+        self.problems.report(repeated("column", shape.columns, (*path, "columns")))
         found: list[Column] = []
         for name, text in shape.columns.items():
             try:

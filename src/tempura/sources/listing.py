@@ -6,6 +6,7 @@ whose names begin with `_` or `.` are not part of the data, as everywhere around
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class Place:
         """The file system, the folder's path there, and the folder as Spark knows it."""
         start, _ = self._split
         if "://" not in start:
-            local = str((self.folder / start).absolute())
+            local = str((self.folder / os.path.expanduser(start)).absolute())
             return fs.LocalFileSystem(), local, local
         try:
             filesystem, base = cast("tuple[Any, str]", fs.FileSystem.from_uri(start))

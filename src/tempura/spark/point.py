@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from pydantic import JsonValue
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,7 +29,7 @@ from tempura.spark.reading import read, read_rows
 from tempura.spark.report import RunReport, as_state, schema_of, totals
 from tempura.spark.session import meaning, session
 from tempura.spark.states import States, buckets
-from tempura.spark.steps import StepError, explained, frame, order_left
+from tempura.spark.steps import driver, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
 from tempura.workspace.change import write_change
 from tempura.workspace.damage import unreadable
@@ -101,7 +99,7 @@ class PointRun:
             self.tell(f"going on with the run at {self.course.point} that was begun {self.attempt.begun.started}")
         todo = [step for step in self.steps if not self._found(step)]
         steps_from = time.perf_counter()
-        with _driver():
+        with driver():
             self._check()
             if todo:
                 self._prepare()
@@ -358,30 +356,6 @@ class PointRun:
             measured=totals(self.done.values()) | ({"checks": self.checks} if self.checks else {}),
             settings=self.settings,
         )
-
-
-_ENDING = (
-    "SparkContext was shut down",
-    "stopped SparkContext",
-    "dagScheduler()",
-    "OutOfMemoryError",
-    "Java heap space",
-)
-"""What is in the errors of a driver that is just ending."""
-
-
-@contextmanager
-def _driver() -> Generator[None]:
-    """What Spark's driver cannot say itself, because it has ended, is said here."""
-    try:
-        yield
-    except (Py4JError, ConnectionError, StepError) as error:
-        if isinstance(error, StepError) and not any(sign in error.message for sign in _ENDING):
-            raise
-        raise StepError(
-            "Spark's driver has ended, or has no memory left",
-            hint="give it more memory (`spark.driver.memory`), then run again: what is finished is not repeated",
-        ) from error
 
 
 def _estimated(step: Step) -> dict[str, float | int | None]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
+from py4j.protocol import Py4JError, Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,6 +32,30 @@ def explained(what: str, hint: str = "") -> Generator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise StepError(f"Spark cannot run {what}: {_said(str(error))}", hint=hint) from error
+
+
+_ENDING = (
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "dagScheduler()",
+    "OutOfMemoryError",
+    "Java heap space",
+)
+"""What is in the errors of a driver that is just ending."""
+
+
+@contextmanager
+def driver() -> Generator[None]:
+    """What Spark's driver cannot say itself, because it has ended, is said here."""
+    try:
+        yield
+    except (Py4JError, ConnectionError, StepError) as error:
+        if isinstance(error, StepError) and not any(sign in error.message for sign in _ENDING):
+            raise
+        raise StepError(
+            "Spark's driver has ended, or has no memory left",
+            hint="give it more memory (`spark.driver.memory`), then run again: what is finished is not repeated",
+        ) from error
 
 
 def _said(text: str) -> str:

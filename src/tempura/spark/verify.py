@@ -25,7 +25,7 @@ from tempura.spark.names import quoted
 from tempura.spark.reading import read_rows
 from tempura.spark.session import session
 from tempura.spark.states import States
-from tempura.spark.steps import explained
+from tempura.spark.steps import driver, explained
 from tempura.sqltext import read_expression
 from tempura.workspace import ResultEntry, RunFile, Workspace
 
@@ -66,8 +66,8 @@ class Verified:
     run: int
     rows: int
     """How many were published."""
-    expected: int
-    """How many the batch query gives."""
+    expected: int | None
+    """How many the batch query gives; None where it has other columns, so that rows are not compared."""
     columns: tuple[str, ...]
     differing: int
     """How many rows one side has and the other lacks."""
@@ -94,7 +94,7 @@ class VerifyReport:
 
 def verify(job: Job, *, spark: SparkSession | None = None) -> VerifyReport:
     """Compute each published result anew and compare."""
-    workspace = Workspace.open(job.workspace, job.name)
+    workspace = Workspace.open(job.workspace, job.name, create=False)
     latest = workspace.latest()
     if latest is None or not latest.results:
         raise WorkspaceError(
@@ -102,8 +102,9 @@ def verify(job: Job, *, spark: SparkSession | None = None) -> VerifyReport:
         )
     runs = {run.number: run for run in workspace.history()}
     asked = [(_checked(job, workspace, entry), _pins(job, runs, entry)) for entry in latest.results.values()]
-    started = session(spark)
-    return VerifyReport(tuple(_verified(started, job, workspace, *each) for each in asked))
+    with driver():
+        started = session(spark)
+        return VerifyReport(tuple(_verified(started, job, workspace, *each) for each in asked))
 
 
 def _checked(job: Job, workspace: Workspace, entry: ResultEntry) -> ResultEntry:
@@ -141,7 +142,7 @@ def _verified(spark: SparkSession, job: Job, workspace: Workspace, entry: Result
     names = tuple(c.name for c in columns)
     if len(found.columns) != len(expected.columns):
         said = f"published are the columns {', '.join(names)}, the query gives {', '.join(expected.columns)}"
-        return Verified(entry.query, entry.point, entry.run, entry.rows or 0, 0, names, 0, (), (said,))
+        return Verified(entry.query, entry.point, entry.run, entry.rows or 0, None, names, 0, (), (said,))
     result = compare(found, expected)
     if result.differing:
         _check_tables(job, entry, pins)

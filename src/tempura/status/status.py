@@ -16,6 +16,7 @@ from tempura.course import past_runs
 from tempura.job import Job
 from tempura.workspace import RunFile, StateEntry, Storage, Workspace, layout
 from tempura.workspace.attempt import finished_steps
+from tempura.workspace.pointers import latest as latest_place
 from tempura.workspace.runfile import Numbers
 
 
@@ -174,7 +175,7 @@ def _state(workspace: Workspace, entry: StateEntry, runs: Mapping[int, RunFile])
 def _results(storage: Storage, latest: RunFile | None) -> tuple[ResultStatus, ...]:
     entries = latest.results.values() if latest else ()
     return tuple(
-        ResultStatus(e.query, e.point, e.run, e.rows, e.bytes, storage.uri(e.folder), storage.uri(layout.link(e.query)))
+        ResultStatus(e.query, e.point, e.run, e.rows, e.bytes, storage.uri(e.folder), latest_place(storage, e.query))
         for e in entries
     )
 

@@ -21,7 +21,9 @@ HEAD: tuple[Row, Row] = (
 
 def status_text(status: Status) -> str:
     """The status of a job, in short: points, states, results, and what else there is to know."""
-    head = f"{status.job}: " + (f"next is {status.next}" if status.next else "all points are done")
+    passed = any(p.status == "passed over" for p in status.points)
+    over = "the last point is done" if passed else "all points are done"
+    head = f"{status.job}: " + (f"next is {status.next}" if status.next else over)
     parts = [
         [head, f"  workspace {place(status.workspace)}"],
         _points(status.points),
@@ -81,7 +83,7 @@ def _notes(status: Status) -> list[str]:
         done = len(status.pending.steps_done)
         notes.append(
             f"the run at {status.pending.point} was begun {moment(status.pending.started)} and has finished {done} "
-            f"{'step' if done == 1 else 'steps'}; `tempura run` goes on with it"
+            f"{'step' if done == 1 else 'steps'}" + ("" if status.holder else "; `tempura run` goes on with it")
         )
     if status.garbage_bytes:
         notes.append(f"garbage: {size(status.garbage_bytes)}; `tempura gc` frees it")

@@ -25,6 +25,12 @@ def publish(storage: Storage, run: RunFile) -> None:
             storage.replace(layout.pointer(entry.query), _pointer(entry))
 
 
+def latest(storage: Storage, query: str) -> str:
+    """Where the newest result of a query is found: under a link, or, where there are no links, by what `latest.json` says."""
+    link = layout.link(query)
+    return storage.uri(link if storage.exists(link) else layout.pointer(query))
+
+
 def _leads_there(storage: Storage, entry: ResultEntry) -> bool:
     return storage.read(layout.pointer(entry.query)) == _pointer(entry)
 
