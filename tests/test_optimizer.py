@@ -138,6 +138,24 @@ def test_policies():
     with pytest.raises(PlanError, match="strict"):
         plan(job("select c, sum(p) over () as q from s", policy="strict"))
     assert plan(job(policy="strict")).cost.total == auto.cost.total
+    assert plan(replace(small, policy="strict")).states != (), "it maintains, though recomputing would be cheaper"
+
+
+def test_recomputing_keeps_nothing_and_reads_nothing_that_was_kept():
+    large = {"columns": {"k": "int", "v": "string"}, "statistics": {"v": {"width": 100}}}
+    tables = {"d": large | {"static": 5e6}, "f": large | {"arrives": {"t1": 5e6, "t2": 5e6, "t3": 5e6}}}
+    query = "select d.v, f.v as w from f join d on f.k = d.k"
+    asked = Job(query=query, tables=tables, timeline=Timeline.refresh(["t1", "t2", "t3"]))
+    assert any(s.partition for s in plan(asked).states), "there is something to keep"
+    assert plan(replace(asked, policy="full")).states == ()
+
+
+def test_a_key_that_occurs_twice_is_no_place():
+    big = {"columns": {"o": "int", "x": "int", "v": "string"}, "statistics": {"v": {"width": 1000}}}
+    tables = {"l": big | {"static": 5e6}, "r": big | {"arrives": {"t1": 5e6, "t2": 5e4}}}
+    query = "select l.v, r.v as w from r join l on r.o = l.o and r.x = l.o"
+    made = plan(Job(query=query, tables=tables, timeline=Timeline.refresh(["t1", "t2"]), policy="incremental"))
+    assert all(len(set(s.partition)) == len(s.partition) for s in made.states)
 
 
 def test_lists_are_not_taken_back_by_making_them_again():

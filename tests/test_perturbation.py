@@ -6,7 +6,7 @@ import random
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pytest
@@ -16,12 +16,13 @@ from tempura.algebra import AggregateState, Minus, Op, Plus, Read
 from tempura.catalog import Catalog, Table
 from tempura.estimate import CostModel, Shape, SparkCost, Stats
 from tempura.job import Job
+from tempura.job.shapes import Policy
 from tempura.optimizer import explore, plan
 from tempura.plans import IncrementalPlan
 from tempura.reference import Bag
 from tempura.reference.views import Evaluation, History, minus
 from tempura.rules.lang import RuleSet
-from tempura.rules.methods import ALL
+from tempura.rules.methods import ALL, NONE
 from tempura.schema import NO_KEYS, Column
 from tempura.sql.lower import lower
 from tempura.testing import check_explored, random_history
@@ -129,6 +130,47 @@ EXAMPLES = {
         "UNION ALL SELECT id, p FROM orders WHERE NOT EXISTS (SELECT 1 FROM lines WHERE o = id)"
     ),
 }
+
+
+SAME = {
+    "nothing at first": {"a": "SELECT o, y FROM grown", "b": "SELECT o, y FROM grown WHERE y > 1", "c": "SELECT o, CAST(y AS STRING) AS y FROM grown"},
+    "never anything": {"a": "SELECT * FROM names WHERE false", "b": "SELECT c, n FROM names WHERE 1 = 2"},
+    "the same twice": {"a": "SELECT n, count(*) AS k FROM names GROUP BY n", "b": "SELECT n, count(*) AS k FROM names GROUP BY n"},
+    "in two orders": {"a": "SELECT o, y FROM grown ORDER BY o", "b": "SELECT o, y FROM grown ORDER BY y, o"},
+    "one side is gone": {"a": "SELECT o, y FROM stays UNION ALL SELECT o, y FROM gone", "b": "SELECT o, y FROM stays"},
+    "one side comes": {"a": "SELECT o, count(*) AS k FROM (SELECT * FROM stays UNION ALL SELECT * FROM grown) GROUP BY o"},
+}  # fmt: skip
+"""Queries whose results are nothing, or the same as others or as a table, at some points."""
+
+
+def alike(queries: dict[str, str], points: int) -> Example:
+    """Tables that stay, that have nothing at first and then grow, and that lose all."""
+    times = [f"t{i + 1}" for i in range(points)]
+    catalog = Catalog(
+        Table("names", columns("c string, n int"), (), {"t1": 1000}),
+        Table("stays", columns("o int, y int"), (), {"t1": 1000}),
+        Table("grown", columns("o int, y int"), (), {t: 0 if t == "t1" else 1000 for t in times}),
+        Table("gone", columns("o int, y int"), (), {"t1": 10}, {"t2": 1.0}),
+    )
+    rows: list[Bag] = [{(o, o % 3): 1 for o in range(3 * i)} for i in range(points)]
+    history = {
+        "names": [{("a", 1): 1, (None, 3): 2}] * points,
+        "stays": [{(1, 1): 1, (2, None): 2}] * points,
+        "grown": rows,
+        "gone": [{(1, 1): 1, (7, 7): 1}, *([{}] * (points - 1))],
+    }
+    timeline = Timeline(tuple(Point(t, 0.5 if t == "t1" else 1.0, tuple(queries)) for t in times))
+    return Example(Job(queries=queries, catalog=catalog, timeline=timeline), history)
+
+
+@pytest.mark.parametrize("policy", ["auto", "incremental", "full"])
+@pytest.mark.parametrize("points", [2, 5])
+@pytest.mark.parametrize("name", SAME)
+def test_results_that_are_nothing_or_the_same_are_delivered(name: str, points: int, policy: Policy):
+    example = alike(SAME[name], points)
+    example = Example(replace(example.job, policy=policy), example.history)
+    with example.connection() as connection:
+        check(example, connection, ALL if policy != "full" else NONE, "spark")
 
 
 def text(made: IncrementalPlan) -> str:

@@ -97,6 +97,19 @@ def test_a_choice_on_part_of_the_graph_bounds_the_choice_on_the_whole(graph: Gra
         assert number(graph, whole, objective) <= number(graph, small, objective) * (1 + 1e-9)
 
 
+def test_states_that_are_there_take_up_room_until_they_are_read() -> None:
+    dear, other = [Alternative(100, ())], [Alternative(90, ())]
+    both, more = [Alternative(1, (0, 1))], [Alternative(2, (0, 1))]
+    graph = graph_of([dear, other, both, more], [(2, 0), (3, 1)], [1.0, 1.0], save=5, load=3)
+    graph = replace(graph, existing=frozenset({0}), held=frozenset({0}), size=[10.0] * 4)
+    for budget, loaded, written in ((20.0, {0, 1}, {1}), (10.0, {0}, set()), (5.0, set(), set())):
+        choice = choose(graph, Weighted(), budget)
+        check_executable(graph, choice)
+        last = [load.node for w in choice.derivations if w.point for load in w.reads if load.node < 2]
+        assert (set(last), {w.node for w in choice.derivations if w.kind == "state"}) == (loaded, written)
+        assert max(kept_bytes(graph, choice.derivations)) <= budget
+
+
 def test_a_node_read_twice_in_one_run_is_written_once() -> None:
     dear, left, right = [Alternative(100, ())], [Alternative(1, (0,))], [Alternative(2, (0,))]
     graph = graph_of([dear, left, right, [Alternative(1, (1, 2))]], [(3, 0)], [1.0], save=5, load=3)

@@ -7,8 +7,11 @@ import dataclasses
 import pytest
 
 import tempura
+from tempura.catalog import Catalog, Table
 from tempura.definitions import Fingerprints
 from tempura.plans import IncrementalPlan, Step
+from tempura.schema import Column
+from tempura.sql.bind import bind
 from tempura.standing import Kept, Standing
 from tempura.timeline import MAIN
 from tests.duckrun import RunReport, _compare, _create, _quoted  # pyright: ignore[reportPrivateUsage]
@@ -105,3 +108,19 @@ def test_a_table_that_is_empty_at_first(join: str, policy: str) -> None:
         """
     )
     assert [run.point for run in tempura.plan(job, baselines=False).runs] == ["t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT n FROM s WHERE c = '`a`'", "SELECT n FROM s WHERE c = 'a'"),
+        ("SELECT `a - n` AS z FROM s", "SELECT a - n AS z FROM s"),
+        ("SELECT c, grouping_id() AS z FROM s GROUP BY c, n GROUPING SETS ((c), (n))", "SELECT c, grouping_id() AS z FROM s GROUP BY n, c GROUPING SETS ((c), (n))"),
+    ],
+)  # fmt: skip
+def test_other_queries_have_other_fingerprints(one: str, other: str) -> None:
+    columns = tuple(Column(*c) for c in (("c", "string"), ("n", "int"), ("a", "int"), ("a - n", "int")))
+    catalog = Catalog(Table("s", columns, (), {"t1": 1}))
+    prints = Fingerprints()
+    first, again, second = (prints.of(bind(text, catalog).root) for text in (one, one, other))
+    assert first == again != second

@@ -49,7 +49,7 @@ class Assembler:
         space: Space,
         implementation: Implementation,
         graph: Graph,
-        roots: Mapping[int, str],
+        results: Mapping[tuple[int, int], str],
         queries: Mapping[str, Query],
         tvr_names: Names,
         definitions: Definitions,
@@ -59,10 +59,12 @@ class Assembler:
         self.space = space
         self.implementation = implementation
         self.graph = graph
-        self.roots = roots
+        self.results = results
+        """The query of each result, by group and point of the timeline."""
         self.queries = queries
         self.names = tvr_names
         self.definitions = definitions
+        self.done = standing.done
         self.points = space.timeline.points[standing.done :]
         """Those that are planned; the search's points are counted from here."""
         self.kept = {kept.name: kept for kept in existing.values()}
@@ -131,14 +133,15 @@ class Assembler:
         group, place = self.implementation.nodes[written.node]
         own = self.space.group(group)
         stats = self.implementation.stats(group)
-        view = self.view(own)
         lines: list[PlanLine] = []
         copied: dict[int, Side] = {}
         spread: dict[int, tuple[str, ...]] = {}
         tree = self._tree(written.tree, lines, copied, spread, 0)
-        query = self.queries[self._root(own)] if written.kind == "result" else None
+        result = written.kind == "result"
+        query = self.queries[self.results[group, self.done + written.point]] if result else None
         tree = presented(tree, query) if query else unsorted(tree)
         point = self.points[written.point].name
+        view = f"{query.name}[{point}]" if query and not own.views else self.view(own)
         wanted = f"{query.name}@{point}" if query else _slug(view)
         name = fresh(wanted, [*self.taken, *(t.name for t in self.targets.values())])
         weighted = is_weighted(tree) and written.kind == "state"
@@ -164,10 +167,6 @@ class Assembler:
             broadcasts=tuple((i, copied[id(op)]) for i, op in enumerate(tree.walk()) if id(op) in copied),
             spreads=tuple(Spread(i, spread[id(op)]) for i, op in enumerate(tree.walk()) if id(op) in spread),
         )
-
-    def _root(self, group: Group) -> str:
-        assert group.tvr is not None
-        return self.roots[self.space.memo.find(group.tvr)]
 
     def view(self, group: Group) -> str:
         return view_of(self.space, self.names, group)

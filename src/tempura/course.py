@@ -226,6 +226,7 @@ def _kept(entry: StateEntry) -> Kept:
         entry.partition,
         float(entry.rows or 0),
         float(entry.bytes or 0),
+        result=entry.folders[0].startswith("results/"),
     )
 
 

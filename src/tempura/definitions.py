@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 from uuid import uuid4
 
-from tempura.algebra import AggregateState, Minus, Op, Plus, Read
+from tempura.algebra import AggregateState, Expand, Minus, Op, Plus, Read
 from tempura.algebra.physical import snapshot_name
 from tempura.catalog import Catalog
 from tempura.expr import volatile
@@ -68,7 +68,9 @@ class Fingerprints:
         known = self._known.get(id(op))
         if known is None:
             own = uuid4().hex if any(map(volatile, expressions(op.payload))) else ""
-            said = "\n".join([op.show(), own, *(self.of(i) for i in op.inputs)])
+            # People are shown names without quotes, and sets without their order.
+            exact = [e.text for e in expressions(op.payload)] + list(op.columns if isinstance(op, Expand) else ())
+            said = "\n".join([op.show(), own, *exact, *(self.of(i) for i in op.inputs)])
             # The tree is kept as well, so that no other gets its id.
             known = self._known[id(op)] = (op, hashlib.sha256(said.encode()).hexdigest()[:32])
         return known[1]

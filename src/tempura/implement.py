@@ -292,13 +292,14 @@ class Implementation:
             return
         equi = split_condition(member.op.on, self.columns(left), self.columns(right)).equi
         pairs = sorted((e.left.name, e.right.name) for e in equi if e.left.name and e.right.name)
-        if not pairs or len(pairs) < len(equi):
+        by_left, by_right = tuple(x for x, _ in pairs), tuple(y for _, y in pairs)
+        distinct = len(set(by_left)) == len(set(by_right)) == len(pairs)
+        if not pairs or len(pairs) < len(equi) or not distinct:
             if place is None:
                 a, b = member.stats
                 moved = self.cost.exchange(a) + self.cost.exchange(b) if equi else self.cost.broadcast(b)
                 self._add(found, member, self._work(member) + moved, [self.node(left, None), self.node(right, None)])
             return
-        by_left, by_right = tuple(x for x, _ in pairs), tuple(y for _, y in pairs)
         lies = {None, by_left} if not isinstance(member.op, FullOuterJoin) else {None}
         if place in lies or (place == by_right and isinstance(member.op, InnerJoin)):
             self._add(found, member, self._work(member), [self.node(left, by_left), self.node(right, by_right)])

@@ -62,9 +62,14 @@ class Explored:
     memo: Memo
     space: Space
     exploration: Exploration
-    required: list[tuple[int, int]]
+    results: dict[tuple[int, int], str]
+    """The query of each result that is due, by its group and point."""
     seconds: float
     """The time until the rules had nothing more to say."""
+
+    @property
+    def required(self) -> list[tuple[int, int]]:
+        return list(self.results)
 
     @property
     def names(self) -> Names:
@@ -89,8 +94,12 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
     exploration = explorer.run()
     seconds = time.perf_counter() - started
     space = Space(memo, ticks, job.timeline, job.catalog, over, settings.guided)
-    required = [(space.require(roots[q], i), i) for i in delivering for q in job.timeline.points[i].deliver]
-    return Explored(job, queries, roots, memo, space, exploration, required, seconds)
+    due = [(q, space.require(roots[q], i), i) for i in delivering for q in job.timeline.points[i].deliver]
+    results: dict[tuple[int, int], str] = {}
+    for query, group, point in due:
+        own = space.find(group)
+        results[space.another(own) if (own, point) in results else own, point] = query
+    return Explored(job, queries, roots, memo, space, exploration, results, seconds)
 
 
 def _bound(job: Job) -> dict[str, Query]:
@@ -176,9 +185,13 @@ def _planned(
     implementation = Implementation(explored.space, model, exact)
     graph = implementation.graph(explored.required, [p.price for p in job.timeline.points], standing.done)
     definitions = Definitions(explored.space)
-    existing = found(implementation, definitions, standing.states)
-    graph = replace(graph, existing=frozenset(existing))
-    choice = decide(graph, objective_of(job), job.state_budget, chosen, forced=job.policy == "incremental")
+    # Who recomputes wants to keep nothing, and to believe nothing that was kept.
+    full = job.policy == "full"
+    existing = {} if full else found(implementation, definitions, standing.states)
+    held = frozenset(node for node, state in existing.items() if not state.result)
+    graph = replace(graph, existing=frozenset(existing), held=held)
+    forced = job.policy in ("incremental", "strict")
+    choice = decide(graph, objective_of(job), 0.0 if full else job.state_budget, chosen, forced=forced)
     done = time.perf_counter()
     planning = Planning(
         explore_seconds=explored.seconds,
@@ -191,12 +204,11 @@ def _planned(
         stop_reason=explored.exploration.stop_reason,
     )
     compared: Mapping[str, float] = Baselines(job, chosen, model, settings, data, standing) if baselines else {}
-    by_root = {explored.memo.find(tvr): name for name, tvr in explored.roots.items()}
     assembler = Assembler(
         explored.space,
         implementation,
         graph,
-        by_root,
+        explored.results,
         explored.queries,
         explored.names,
         definitions,

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tempura.algebra import Empty, MergeState, Op, Plus, Read, Scan
+from tempura.algebra import Empty, MergeState, Op, Plus, Project, Read, Scan
 from tempura.algebra.empties import prune
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog
 from tempura.memo.memo import QUERY, Memo, Source, Term, ViewRef
 from tempura.memo.unionfind import UnionFind
-from tempura.schema import Schema, names
+from tempura.rules.views import kept
+from tempura.schema import Schema
 from tempura.timeline import Interval, Ticks, Timeline
 
 TICKS = Source("sum_of_ticks", "intra")
@@ -38,7 +39,7 @@ class GroupMember(NamedTuple):
 class Group:
     """A view at a time, or a term of one."""
 
-    __slots__ = ("empty", "id", "interval", "members", "schema", "tvr")
+    __slots__ = ("empty", "id", "interval", "members", "others", "schema", "tvr")
 
     def __init__(self, id: int, schema: Schema, tvr: int | None, interval: Interval | None):
         self.id = id
@@ -46,8 +47,15 @@ class Group:
         self.tvr = tvr
         self.interval = interval
         """For a view: (-1, t) for the snapshot at tick t, (a, b) for a delta."""
+        self.others: list[tuple[int, Interval]] = []
+        """Other views at other times that turned out to be the same."""
         self.members: dict[GroupMember, Source] = {}
         self.empty = False
+
+    @property
+    def views(self) -> list[tuple[int, Interval]]:
+        """All views that it is, at their times; none if it is but a term."""
+        return [] if self.tvr is None or self.interval is None else [(self.tvr, self.interval), *self.others]
 
 
 FEW = 4
@@ -90,7 +98,7 @@ class Space:
         self._sets = UnionFind()
         self._views: dict[tuple[int, int, int], int] = {}
         self._by_member: dict[tuple[GroupMember, bool], int] = {}
-        self._empties: dict[tuple[str, ...], int] = {}
+        self._empties: dict[tuple[tuple[str, str], ...], int] = {}
         self._pending: list[int] = []
         self._ending: dict[tuple[frozenset[str], int], tuple[Interval, ...]] = {}
         self._members: dict[int, list[tuple[GroupMember, Source]]] = {}
@@ -123,8 +131,8 @@ class Space:
 
     def available(self, group: Group) -> int:
         """The first point at which the group can be computed."""
-        if group.interval is not None:
-            return self.ticks.point_of(group.interval.end)
+        if group.views:
+            return min(self.ticks.point_of(interval.end) for _, interval in group.views)
         found = self._available.get(group.id)
         if found is None:
             inputs = (i for m, _ in self.members(group.id)[:1] for i in m.inputs)
@@ -139,14 +147,16 @@ class Space:
         last = len(self.timeline.points) - 1
         if last < FEW:
             return last
-        if group.interval is None:
+        if not group.views:
             inputs = (i for m, _ in self.members(group.id)[:1] for i in m.inputs)
             return max(min((self.until(self.group(i)) for i in inputs), default=last), self.available(group))
-        tables = frozenset[str]() if group.tvr is None else self.memo.tvr(group.tvr).tables
-        newer = (
-            p for p, tick in enumerate(self.ticks.last_of_point) if self.ticks.seen(tables, tick) > group.interval.end
-        )
-        return next(newer, last)
+        return max(self._outdated(tvr, interval.end) for tvr, interval in group.views)
+
+    def _outdated(self, tvr: int, end: int) -> int:
+        """The first point that knows something newer of a view, or the last one."""
+        tables = self.memo.tvr(tvr).tables
+        newer = (p for p, tick in enumerate(self.ticks.last_of_point) if self.ticks.seen(tables, tick) > end)
+        return next(newer, len(self.timeline.points) - 1)
 
     def known(self, tvr: int, start: int, end: int) -> int | None:
         """The group of Q[u] (start -1) or Q[t:u], if something needs it."""
@@ -171,6 +181,13 @@ class Space:
             self._expand(self._pending.pop())
         self._members.clear()
         return self.find(found)
+
+    def another(self, group: int) -> int:
+        """A group of its own with the rows of another: two results may have the same, and each is delivered."""
+        schema = self.group(group).schema
+        found = self._new(schema, None, None)
+        self.groups[found].members[GroupMember(Project, (group,), (kept(schema),))] = QUERY
+        return found
 
     def snapshot(self, tvr: int, tick: int) -> int:
         """The group of Q[t]."""
@@ -216,9 +233,10 @@ class Space:
         return group
 
     def _empty(self, schema: Schema) -> int:
-        found = self._empties.get(names(schema))
+        key = tuple((c.name, c.type) for c in schema)
+        found = self._empties.get(key)
         if found is None:
-            found = self._empties[names(schema)] = self._new(schema, None, None)
+            found = self._empties[key] = self._new(schema, None, None)
             self.groups[found].empty = True
             self.groups[found].members[GroupMember(Empty, (), (schema,))] = QUERY
         return self.find(found)
@@ -364,14 +382,16 @@ class Space:
 
     def _unify(self, a: int, b: int) -> None:
         kept_id, gone_id = self._sets.union(a, b)
-        kept, gone = self.groups[kept_id], self.groups[gone_id]
-        kept.empty = kept.empty or gone.empty
-        if kept.tvr is None:
-            kept.tvr, kept.interval = gone.tvr, gone.interval
+        own, gone = self.groups[kept_id], self.groups[gone_id]
+        own.empty = own.empty or gone.empty
+        if own.tvr is None:
+            own.tvr, own.interval, own.others = gone.tvr, gone.interval, gone.others
+        else:
+            own.others += gone.views
         for member, source in gone.members.items():
-            _say(kept.members, member, source)
-        if kept.empty:
-            kept.members = {GroupMember(Empty, (), (kept.schema,)): QUERY}
+            _say(own.members, member, source)
+        if own.empty:
+            own.members = {GroupMember(Empty, (), (own.schema,)): QUERY}
 
 
 def _say(members: dict[GroupMember, Source], member: GroupMember, source: Source) -> None:

@@ -26,6 +26,8 @@ class Kept:
     partition: tuple[str, ...] = ()
     rows: float = 0.0
     bytes: float = 0.0
+    result: bool = False
+    """Whether it is a delivered result, which stays whoever reads it."""
 
 
 @dataclass(frozen=True)

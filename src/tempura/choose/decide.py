@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from tempura.choose.derivation import Computed, Loaded, operators, work_of
@@ -120,14 +119,17 @@ def _forced(graph: Graph, objective: Objective, budget: float | None, methods: S
     """The cheapest choice that avoids recomputing wherever a rule can, with all methods or with one of several."""
     several = [_without(graph, LAID_OUT | _names(method)) for method in methods] if len(methods) > 1 else []
     found: list[Choice] = []
+    refusal = PlanError("no plan satisfies what was asked", hint="use the policy auto, or allow more methods")
     for part in (graph, *several):
-        with suppress(PlanError):
+        try:
             eager = choose(averse(part), objective, budget)
             work = work_of(graph, eager.derivations)
             priced = [p * w for p, w in zip(graph.prices, work, strict=True)]
             found.append(replace(eager, total=objective.total(graph, work), by_point=priced, work_by_point=work))
+        except PlanError as error:
+            refusal = error if part is graph else refusal
     if not found:
-        raise PlanError("no plan satisfies what was asked", hint="use the policy auto, or allow more methods")
+        raise refusal
     return min(found, key=lambda choice: (not _maintains(graph, choice), not _continues(choice), choice.total))
 
 

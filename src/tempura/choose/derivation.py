@@ -106,8 +106,8 @@ def work_of(graph: Graph, derivations: Iterable[Written]) -> list[float]:
 
 
 def kept_bytes(graph: Graph, derivations: Sequence[Written]) -> list[float]:
-    """Per point: the bytes of states written by then that a later point reads. Results and what existed before are not states of this plan."""
-    states = {(w.node, w.point) for w in derivations if w.kind == "state"}
+    """Per point: the bytes of states written by then, or held before, that a later point reads. Results are no states."""
+    states = {(w.node, w.point) for w in derivations if w.kind == "state"} | {(n, EXISTING) for n in graph.held}
     until: dict[Key, int] = {}
     for written in derivations:
         for load in loads(written.tree):
@@ -115,7 +115,7 @@ def kept_bytes(graph: Graph, derivations: Sequence[Written]) -> list[float]:
                 until[load.node, load.written] = max(until.get((load.node, load.written), 0), load.point)
     kept = [0.0] * len(graph.prices)
     for (node, written), last in until.items():
-        for point in range(written, last):
+        for point in range(max(written, 0), last):
             kept[point] += graph.size[node]
     return kept
 

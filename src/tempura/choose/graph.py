@@ -44,6 +44,8 @@ class Graph:
     """Per point: the price of a unit of work."""
     groups: list[tuple[int, ...]]
     """Sets of nodes that one incremental operator needs together, and which may therefore only pay together."""
+    held: frozenset[int] = frozenset()
+    """Those of them that take up room as long as they are to be read."""
     until: list[int] | None = None
     """Per node: the last point at which computing it is considered; None if that is the last one for all."""
 

@@ -97,6 +97,9 @@ def choose(
         tight = [Greedy(ledger, budget, [m for m in free.members if not m.result], dense) for dense in (False, True)]
         solution = min((g.best(seeds, starts) for g in tight), key=lambda s: s.total)
         greedy.take(tight)
+        if graph.held and not fits(graph, budget, solution):
+            # What is there takes more than it may: whoever does not read it need not keep it.
+            return choose(replace(graph, existing=graph.existing - graph.held, held=frozenset()), objective, budget)
     derivations = solution.derivations()
     work = work_of(graph, derivations)
     return Choice(

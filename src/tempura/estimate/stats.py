@@ -142,7 +142,7 @@ def _project(op: Project, inputs: Sequence[Stats], schemas: Sequence[Schema]) ->
             return x.distinct(old)
         if name not in computed:
             return x.rows
-        reads = [c for c in computed[name].columns if c in given]
+        reads = sorted(c for c in computed[name].columns if c in given)
         return min(columns[name].domain, x.groups(reads) if reads else 1.0)
 
     def run(name: str) -> float:

@@ -55,7 +55,7 @@ class Objective:
         if isinstance(value, str):
             kind, _, limit = (part.strip() for part in value.replace("=", ":").partition(":"))
             value = {kind: limit or None}
-        given = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+        given = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
         if len(given) == 1:
             kind, limit = next(iter(given.items()))
             if kind in ("weighted", "latest-first") and limit is None:
