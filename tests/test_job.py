@@ -231,6 +231,7 @@ MISTAKES = {
     "objective that is a number": ("objective", "objective: 2.5\n", "the objective 2.5", "last-run-at-most: 2.5", "objective"),
     "objective that is a list": ("objective", "objective: [weighted]\n", "the objective ['weighted']", "weighted", "objective"),
     "tag that does not fit": ("price: 0.2", "price: !!int cheap", "'cheap' is marked as a number", "leave the tag out", "cheap"),
+    "column with a name of ours": ("category: String", "__n: string", "the column '__n' has a name", "rename it", "__n: string"),
     "unreadable size": ("budget", "state_budget: lots\n", "'lots' is not a size", "500 MB", "lots"),
     "missing query file": ("query: SELECT category, sum(price) AS gross FROM sales GROUP BY category", "query: missing.sql", "'missing.sql' is missing", "beside the job", "missing.sql"),
     "no query": ("query: SELECT category, sum(price) AS gross FROM sales GROUP BY category\n", "", "no query", "query: file.sql", "name:"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 
 from tempura.errors import JobError, SqlError
-from tempura.schema import NO_KEYS, Column, Keys, Schema, names
+from tempura.schema import NO_KEYS, Column, Keys, Schema, as_declared, names, reserved
 from tempura.timeline import Ticks, Timeline
 
 
@@ -63,6 +63,13 @@ class Table:
     """Of a logged table, the rows that came and went between two points, or before the first."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(c._replace(type=as_declared(c.type)) for c in self.columns))
+        own = next((c.name for c in self.columns if reserved(c.name)), None)
+        if own is not None:
+            raise JobError(
+                f"table {self.name!r} has a column {own!r}, a name that plans use themselves",
+                hint="rename it, or read the table through a view that does",
+            )
         known = set(names(self.columns))
         for column in (*self.key, *self.statistics):
             if column not in known:

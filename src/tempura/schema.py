@@ -8,6 +8,7 @@ in the same memo group whatever their aliases.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -16,6 +17,52 @@ WEIGHT = "__w"
 
 UNKNOWN = "unknown"
 """The type of a column whose type could not be inferred."""
+
+
+_OURS = re.compile(
+    r"__(?:[dnw]|row|old|new|part|copy|least|k\d+|(?:new|window)_\d+|[cmqs]_.*)|.+__(?:k|moved)", re.IGNORECASE
+)
+
+
+def reserved(name: str) -> bool:
+    """Whether a column of this name could be taken for one of those that plans make."""
+    return _OURS.fullmatch(name) is not None
+
+
+def orderable(type_name: str) -> bool:
+    """Whether Spark can sort values of a type, and take the greatest."""
+    return re.search(r"\b(?:map|variant)\b", type_name) is None
+
+
+_ALIASES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "text": "string",
+    "dec": "decimal",
+}
+
+
+def normal(name: str) -> str:
+    """A type's name as we write it: lower case, no blanks, `decimal(10,0)` for a bare decimal, `string` for all text."""
+    name = name.lower().replace(" ", "")
+    if name.startswith("interval"):
+        return UNKNOWN  # There are many of them, and what they are called has blanks.
+    name = _ALIASES.get(name, name)
+    if name in ("decimal", "numeric"):
+        return "decimal(10,0)"
+    if name.startswith("numeric("):
+        name = "decimal" + name[7:]
+    if name.startswith("decimal(") and "," not in name:
+        name = name[:-1] + ",0)"
+    return "string" if name.startswith(("varchar", "char(", "char")) else name
+
+
+def as_declared(name: str) -> str:
+    """The type of a column that somebody declares, as we write it; what has parts stays as it is."""
+    return name if "<" in name or name.startswith("interval") else normal(name)
 
 
 class Column(NamedTuple):

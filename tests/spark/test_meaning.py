@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,14 +21,14 @@ from tempura.sqltext import read_expression
 from tests.profiles import STEADY
 from tests.spark.runjobs import interpreted, put
 
-T = {"id": pa.int32(), "a": pa.int32(), "long": pa.int64(), "x": pa.float64(), "ts": pa.timestamp("us", tz="UTC"), "unit": pa.string(), "at": pa.int64()}  # fmt: skip
+T = {"id": pa.int32(), "a": pa.int32(), "long": pa.int64(), "x": pa.float64(), "ts": pa.timestamp("us", tz="UTC"), "unit": pa.string(), "m": pa.decimal128(7, 2), "dec": pa.decimal128(10, 0), "wide": pa.decimal128(23, 4), "at": pa.int64()}  # fmt: skip
 S = {"code": pa.string(), "d": pa.int32(), "a": pa.int32(), "at": pa.int64()}
 JOB = """\
 name: meaning
 queries: {queries}
 tables:
   t:
-    columns: {{id: int not null, a: int, long: bigint, x: double, ts: timestamp, unit: string}}
+    columns: {{id: int not null, a: int, long: bigint, x: double, ts: timestamp, unit: string, m: "decimal(7,2)", dec: decimal, wide: "decimal(23,4)"}}
     source: {{kind: files, path: t, format: parquet, arrival: {{at: bigint}}}}
   s:
     columns: {{code: string, d: int, a: int}}
@@ -52,7 +53,7 @@ def arrive(folder: Path, at: int) -> None:
     """Codes that are the same number and not the same text, large numbers close to each other, and NULLs."""
     units = ("day", "month", "hour", None)
     rows = [
-        (10 * at + i, (1, 2, None, 1000, 5)[i % 5], 2**53 + 2 * i + at % 2, 1e9 + at + i, NOON + timedelta(hours=7 * i), units[i % 4], at)
+        (10 * at + i, (1, 2, None, 1000, 5)[i % 5], 2**53 + 2 * i + at % 2, 1e9 + at + i, NOON + timedelta(hours=7 * i), units[i % 4], Decimal(100 * at + 37 * i) / 100, Decimal(at + i), Decimal(5 if i + at == 1 else 0) / 10000, at)
         for i in range(6)
     ]  # fmt: skip
     put(folder / f"t/{at}.parquet", T, rows)
@@ -76,6 +77,16 @@ QUERIES = {
     "full join": f"SELECT DISTINCT p.a, q.a AS b {GROUPS}",
     "concatenated": "SELECT t.id, s.d FROM t JOIN s ON string(t.a) || '' = s.code",
     "powers": "SELECT pow(a, 0.5) AS v FROM t UNION ALL SELECT CAST(a AS DECIMAL(10, 2)) AS v FROM t",
+    "unknown types": "SELECT unit, avg(mod(m, 10)) AS v, sum(mod(m, 10)) AS s, avg(nvl2(a, long, 1)) AS l FROM t GROUP BY unit",
+    "bare decimals": "SELECT unit, avg(dec) AS v, sum(dec) AS s, avg(m * m) AS w FROM t GROUP BY unit",
+    "rounded once": "SELECT avg(wide) AS z FROM t WHERE id < 25",
+    "texts": "SELECT a, sum(code) AS s, avg(code) AS v FROM s GROUP BY a",
+    "maps": "SELECT id, map(id, a) AS m, array(map(id, a)) AS n FROM t ORDER BY id LIMIT 5",
+    "any map": "SELECT unit, size(any_value(map(id, a))) AS n, (SELECT max(size(map(d, code))) FROM s) AS k FROM t GROUP BY unit",
+    "values in range": "SELECT id, first_value(x) OVER (PARTITION BY unit ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 5 FOLLOWING) AS f FROM t",
+    "spans": "SELECT t.id, r.due, r.whole FROM t LEFT JOIN (SELECT a, CASE WHEN d > 1 THEN INTERVAL '1' DAY ELSE INTERVAL '3' DAY END AS due, INTERVAL '2' YEAR AS whole FROM s) r ON t.a = r.a",
+    "sums of spans": "SELECT a, sum(INTERVAL '1' DAY * d) AS s, avg(INTERVAL '1' HOUR * d) AS v FROM s GROUP BY a",
+    "guarded calls": "SELECT unit, sum(10 / (a - 5)) FILTER (WHERE a <> 5) AS s, count(*) AS n FROM t GROUP BY unit",
     "guards": "SELECT id FROM t WHERE a - 5 <> 0 AND unit <> 'month' AND 10 / (a - 5) > -9",
     "drawn once": "SELECT count(*) AS n FROM (SELECT r AS a, r AS b FROM (SELECT rand() AS r FROM t)) WHERE a <> b OR a > 1",
     "tried": "SELECT t.id FROM t LEFT JOIN (SELECT id, try_cast(id * 100 AS tinyint) AS c FROM t) r ON t.id = r.id WHERE r.c IS NULL",

@@ -18,8 +18,10 @@ from functools import cache
 
 from tempura.algebra.op import Op, Rel, Rels
 from tempura.algebra.relational import AggregateCall
-from tempura.schema import UNKNOWN, Column, Keys, Schema
+from tempura.schema import UNKNOWN, Column, Keys, Schema, orderable
 
+SPARE = 10
+"""So many digits more than are asked for are enough: no group has ten billion rows."""
 ROWS = "__n"
 """The state column with the net number of rows of a group."""
 
@@ -45,20 +47,26 @@ def parts(call: AggregateCall) -> tuple[str, ...] | None:
     """The parts of a call's state, or None if it cannot be kept as one. What stands as it was written cannot."""
     if call.distinct or call.call is not None or (call.function == "avg" and _rounded(call.column.type)):
         return None
+    if call.function in ("sum", "avg") and call.column.type == UNKNOWN:
+        return None  # Of what type a sum of sums is depends on what it is of.
+    if call.function in ("any_value", "single_value") and not orderable(call.column.type):
+        return None
     return PARTS.get(call.function)
 
 
 @cache
 def _rounded(mean: str) -> bool:
-    """Whether a mean of this type has more digits after the point than Spark gives the quotient of its sum and count.
+    """Whether a mean of this type could not be told exactly from its sum and count.
 
-    The mean of decimal(p, s) is decimal(p + 4, s + 4), its sum decimal(p + 10, s), and all have at most 38 digits; of a quotient that would have more, those after the point go first, down to six.
+    The mean of decimal(p, s) is decimal(p + 4, s + 4), its sum decimal(p + 10, s), and all have at most 38 digits; of a quotient that would have more, those after the point go first, down to six. If the quotient has fewer of them than the
+    mean, digits are missing. If it has a few more, it is rounded twice, which makes a difference in groups of more than ten to the power of these few rows.
     """
     found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", mean)
     if found is None:
         return False
     digits, scale = min(int(found[1]) + 6, 38), int(found[2])
-    return scale > max(38 - (digits - (scale - 4)), 6)
+    more = max(38 - (digits - (scale - 4)), 6) - scale
+    return more < 0 or 0 < more < SPARE
 
 
 def part_column(call: AggregateCall, part: str) -> str:

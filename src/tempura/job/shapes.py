@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tempura.job.marks import Path, Real, Whole
-from tempura.schema import Column
+from tempura.schema import Column, as_declared
 
 METHODS = ("IM1", "IM2", "OJV", "HOV", "PART")
 POLICIES = ("auto", "incremental", "strict", "full")
@@ -156,7 +156,7 @@ def spark_type(text: str) -> str:
         tree = cast("Any", sqlglot.parse_one(text, dialect="spark", into=exp.DataType))
     except SqlglotError:
         raise ValueError(f"{text!r} is not a Spark SQL type") from None
-    return cast("str", tree.sql(dialect="spark")).lower().replace(", ", ",")
+    return as_declared(cast("str", tree.sql(dialect="spark")).lower().replace(", ", ","))
 
 
 def explain_misfit(error: ValidationError, shape: type[BaseModel], path: Path) -> list[tuple[str, str, Path]]:

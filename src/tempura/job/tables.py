@@ -11,7 +11,7 @@ from tempura.job.checks import repeated
 from tempura.job.marks import Path
 from tempura.job.problems import Problems
 from tempura.job.shapes import STATIC, TableShape, column, nearest
-from tempura.schema import Column, Schema, names
+from tempura.schema import Column, Schema, names, reserved
 from tempura.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ class TableReader:
         self.problems.report(repeated("column", shape.columns, (*path, "columns")))
         found: list[Column] = []
         for name, text in shape.columns.items():
+            if reserved(name):
+                said = f"the column {name!r} has a name that plans use themselves"
+                self.problems.problem(said, "rename it", (*path, "columns", name))
             try:
                 found.append(column(name, text, name in shape.key))
             except ValueError as error:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from tempura.algebra import AggregateCall
-from tempura.algebra.incremental import ROWS, part_column, parts
+from tempura.algebra.incremental import PARTS, ROWS, part_column, parts
 from tempura.errors import SqlError, TempuraError
 from tempura.expr import Expr
 from tempura.reference.scalar import Row, compile_expr
@@ -38,7 +38,7 @@ def aggregate_value(call: AggregateCall, rows: Mapping[Row, int], schema: Schema
     if call.function in _MORE:
         return _MORE[call.function](counted)
     state: dict[str, Value] = {ROWS: sum(w for _, w in counted)}
-    for part in parts(call._replace(distinct=False)) or ():
+    for part in PARTS.get(call.function, ()):
         state[part_column(call, part)] = _part(part, call, counted)
     return final_value(call, state)
 
@@ -133,7 +133,7 @@ def merged_parts(calls: Sequence[AggregateCall], states: Sequence[Mapping[str, V
 
 def final_value(call: AggregateCall, state: Mapping[str, Value]) -> Value:
     """The value of a call from its state; from no state at all, its value over no rows."""
-    if parts(call._replace(distinct=False)) is None:
+    if call.call is not None or call.function not in PARTS:
         raise SqlError(f"the reference interpreter does not know the aggregate {call}")
     count = state.get(part_column(call, "c"), 0)
     function = call.function

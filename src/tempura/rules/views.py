@@ -7,7 +7,7 @@ from typing import Any
 
 from tempura.algebra import Affected, Output, Project, SemiJoin
 from tempura.expr import Expr, JoinCondition, col, conjunction, equality, parse, same_columns, split_condition
-from tempura.schema import Column, Schema
+from tempura.schema import UNKNOWN, Column, Schema
 
 
 def key_names(columns: Sequence[str]) -> tuple[str, ...]:
@@ -47,7 +47,8 @@ def padded_left(left: Schema, right: Schema) -> tuple[Output, ...]:
 
 def null(type_name: str) -> Expr:
     """NULL of a type, so that a union finds it."""
-    return parse("NULL") if type_name == "unknown" else parse(f"CAST(NULL AS {type_name})")
+    untyped = type_name == UNKNOWN or type_name.startswith("interval")
+    return parse("NULL" if untyped else f"CAST(NULL AS {type_name})")
 
 
 def condition(left: Any, right: Any, on: Expr) -> JoinCondition:

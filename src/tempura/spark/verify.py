@@ -20,7 +20,7 @@ from sqlglot import exp
 from tempura.course import Pins, check, source_of
 from tempura.errors import JobError, SourceError, WorkspaceError
 from tempura.job import Job
-from tempura.schema import WEIGHT, Column
+from tempura.schema import WEIGHT, Column, orderable
 from tempura.spark.names import quoted
 from tempura.spark.reading import read_rows
 from tempura.spark.session import session
@@ -190,7 +190,7 @@ def batch(spark: SparkSession, job: Job, query: str, pins: Pins) -> DataFrame:
 
     frames = {table.name: rows(table.name) for table in job.catalog.values()}
     with explained("the query in batch", "it is run as it stands in the job"):
-        text = _completed(query, lambda: _over(spark, query, frames).columns)
+        text = _completed(query, lambda: [f.dataType.simpleString() for f in _over(spark, query, frames).schema.fields])
         return _over(spark, text, frames)
 
 
@@ -292,17 +292,15 @@ def _close(a: float | None, b: float | None) -> bool:
     return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE) or (math.isnan(a) and math.isnan(b))
 
 
-def _completed(query: str, columns: Callable[[], Sequence[str]]) -> str:
-    """The query in which LIMIT takes rows as plans do: by its ORDER BY, then by all columns. Which of equal rows it takes is left open by SQL."""
+def _completed(query: str, types: Callable[[], Sequence[str]]) -> str:
+    """The query in which LIMIT takes rows as plans do: by its ORDER BY, then by all columns that can be sorted by. Which of equal rows it takes is left open by SQL."""
     tree = read_expression(query)
     limited = [part for part in tree.find_all(exp.Query) if part.args.get("limit") or part.args.get("offset")]
     for part in limited:
-        width = len(part.named_selects)
-        if any(s.is_star for s in part.selects):
-            if part is not tree:
-                continue
-            width = len(columns())
+        if part is not tree and any(s.is_star for s in part.selects):
+            continue
+        sortable = [orderable(kind) for kind in types()] if part is tree else [True] * len(part.named_selects)
         order = part.args.get("order")
-        rest = [exp.Ordered(this=exp.Literal.number(i + 1), nulls_first=True) for i in range(width)]
+        rest = [exp.Ordered(this=exp.Literal.number(i), nulls_first=True) for i, able in enumerate(sortable, 1) if able]
         part.set("order", exp.Order(expressions=[*(order.expressions if order else ()), *rest]))
     return tree.sql(dialect="spark") if limited else query

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tempura.algebra import Filter, Op, SortKey, TopK, Window, WindowCall
 from tempura.expr import Expr, column_tree
-from tempura.schema import Column, fresh, names
+from tempura.schema import Column, fresh, names, orderable
 from tempura.sql.bind.predicates import predicate
 from tempura.sql.bind.projection import narrowed
 from tempura.sql.bind.scope import Tree, refuse
@@ -78,7 +78,7 @@ def top(op: Op, keys: Sequence[SortKey], part: Slice) -> Op:
 def completed(op: Op, keys: Sequence[SortKey]) -> tuple[SortKey, ...]:
     unique = {k.column: k for k in reversed(keys)}
     first = list(dict.fromkeys(k.column for k in keys))
-    rest = [SortKey(c.name) for c in op.schema if c.name not in unique and not c.type.startswith("map")]
+    rest = [SortKey(c.name) for c in op.schema if c.name not in unique and orderable(c.type)]
     return (*(unique[c] for c in first), *rest)
 
 

@@ -18,6 +18,7 @@ from tempura.algebra import Op, SortKey
 from tempura.catalog import Catalog
 from tempura.errors import SqlError
 from tempura.expr import column_tree
+from tempura.schema import reserved
 from tempura.sql.bind.correlated import nested
 from tempura.sql.bind.equalities import with_casts
 from tempura.sql.bind.ordering import key_of, ordered_terms, slice_of, top
@@ -46,6 +47,11 @@ def bind(text: str, catalog: Catalog, name: str = "result") -> Query:
     """The query of `text` over the tables of `catalog`; raises SqlError for what cannot be bound."""
     tree = parsed(text)
     bound, order = Binder(text, catalog).whole(tree)
+    own = next((c.name for op in bound.op.walk() for c in op.schema if reserved(c.name)), None)
+    if own is not None:
+        raise SqlError(
+            f"the query has a column {own!r}, a name that plans use themselves", hint="give it another alias"
+        )
     return Query(name, text, with_casts(bound.op), order)
 
 

@@ -24,6 +24,7 @@ from tempura.algebra import (
 )
 from tempura.expr import Expr, column_tree, same_columns
 from tempura.schema import UNKNOWN, Column, fresh, names
+from tempura.sql.bind.equalities import casts
 from tempura.sql.bind.projection import apart, by_name, narrowed, passed, project
 from tempura.sql.bind.scope import Shown, Tree, refuse
 from tempura.sql.bind.sources import Bound
@@ -65,8 +66,20 @@ def _aligned(sides: Sequence[Bound]) -> list[Op]:
     called: list[str] = []
     for column in given[0]:
         called.append(fresh(column.name, called))
+    for i, name in enumerate(called):
+        _check_mixed(name, sorted({columns[i].type for columns in given}))
     kinds = [widened(columns[i].type for columns in given) for i in range(len(called))]
     return [_side(s.op, columns, called, kinds) for s, columns in zip(sides, given, strict=True)]
+
+
+def _check_mixed(name: str, kinds: Sequence[str]) -> None:
+    """Refuse texts beside other things: which of them are equal depends on the session, and on what the sides have at the time."""
+    other = next((k for k in kinds if any(casts("string", k))), None)
+    if other is not None and "string" in kinds:
+        refuse(
+            f"the column {name!r} is a string on one side of a set operation and {other} on another",
+            hint="cast one of them, so that it is plain which values are the same",
+        )
 
 
 def _side(op: Op, columns: Sequence[Column], called: Sequence[str], kinds: Sequence[str]) -> Op:

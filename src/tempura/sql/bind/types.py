@@ -7,12 +7,12 @@ the engine that runs the step finds out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from tempura.schema import UNKNOWN, Column
+from tempura.schema import UNKNOWN, Column, normal
 from tempura.sqltext import Tree
 
 NULL = "void"
@@ -36,29 +36,9 @@ class Typed(NamedTuple):
 
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-_ALIASES = {
-    "integer": "int",
-    "long": "bigint",
-    "short": "smallint",
-    "byte": "tinyint",
-    "real": "float",
-    "text": "string",
-    "dec": "decimal",
-}
+_DOUBLED = (*_INTEGERS, "float", "double", "string")
+"""What sums or means in double are of."""
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
-
-
-def normal(name: str) -> str:
-    """A type's name as we write it: lower case, no blanks, `decimal(10,0)` for a bare decimal, `string` for all text."""
-    name = name.lower().replace(" ", "")
-    name = _ALIASES.get(name, name)
-    if name in ("decimal", "numeric"):
-        return "decimal(10,0)"
-    if name.startswith("numeric("):
-        name = "decimal" + name[7:]
-    if name.startswith("decimal(") and "," not in name:
-        name = name[:-1] + ",0)"
-    return "string" if name.startswith(("varchar", "char(", "char")) else name
 
 
 def digits(name: str) -> tuple[int, int] | None:
@@ -169,16 +149,22 @@ def aggregate_type(function: str, argument: Typed | None, grouped: bool) -> Type
             return Typed("bigint", nullable)
         if found:
             return Typed(bounded(found[0] + 10, found[1]), nullable)
-        return Typed(UNKNOWN if kind == UNKNOWN else "double", nullable)
+        return Typed("double" if kind in _DOUBLED else UNKNOWN, nullable)
     if function == "avg":
         if found and kind not in _INTEGERS:
             return Typed(bounded(found[0] + 4, found[1] + 4), nullable)
-        return Typed(UNKNOWN if kind == UNKNOWN else "double", nullable)
+        return Typed("double" if kind in _DOUBLED else UNKNOWN, nullable)
     if function.startswith(("var", "stddev")):
         return Typed("double")
     if function.startswith("bool"):
         return Typed("boolean", nullable)
     return Typed(kind, nullable)
+
+
+def _of(kind: str, parts: Sequence[Sequence[Tree]], columns: Mapping[str, Column]) -> str:
+    """The type of an array or map of some expressions, if theirs are known."""
+    inner = [widened(infer(each, columns).type for each in part) if part else UNKNOWN for part in parts]
+    return UNKNOWN if {UNKNOWN, NULL} & set(inner) else f"{kind}<{','.join(inner)}>"
 
 
 _Rule = Callable[[Tree, Mapping[str, Column]], Typed]
@@ -397,6 +383,10 @@ _RULES: dict[type[Any], _Rule] = {
     exp.Floor: _floor,
     exp.Ceil: _floor,
     exp.Interval: lambda tree, columns: Typed("interval", False),
+    exp.Array: lambda tree, columns: Typed(_of("array", [tree.expressions], columns), False),
+    exp.VarMap: lambda tree, columns: Typed(
+        _of("map", [tree.args[part].expressions for part in ("keys", "values")], columns), False
+    ),
     exp.Grouping: lambda tree, columns: Typed("tinyint", False),
     exp.Sum: _aggregate("sum"),
     exp.Avg: _aggregate("avg"),

@@ -8,13 +8,14 @@ nth_value over a RANGE frame that ends at the current row, because completing th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
 
 from tempura.algebra import Op, Window, WindowCall
 from tempura.expr import Expr, column_tree
-from tempura.schema import Column, Keys, fresh, names
+from tempura.schema import Column, Keys, fresh, names, orderable
 from tempura.sql.bind.grouping import core
 from tempura.sql.bind.predicates import columns_of, detached, replaced
 from tempura.sql.bind.projection import by_name, named_columns, narrowed, slug
@@ -95,6 +96,8 @@ def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
         return
     rows = spec is not None and str(spec.args.get("kind") or "").upper() == "ROWS"
     whole = (spec is None and not given) or (spec is not None and _whole(spec))
+    if spec is not None and not rows and not all(_BOUND.fullmatch(str(spec.args.get(end))) for end in ("start", "end")):
+        return  # Bounds by value allow for one term in ORDER BY only.
     starts = spec is None or str(spec.args.get("start")).upper() == "UNBOUNDED"
     if function in _VALUES and whole and spec is None:
         window.set(
@@ -113,10 +116,13 @@ def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
     more = [
         exp.Ordered(this=column_tree(c.name), desc=False, nulls_first=True)
         for c in columns
-        if c.name not in known and not c.type.startswith("map")
+        if c.name not in known and orderable(c.type)
     ]
     if more:
         window.set("order", exp.Order(expressions=[*given, *more]))
+
+
+_BOUND = re.compile("unbounded|current row|none", re.IGNORECASE)
 
 
 def _whole(spec: Tree) -> bool:

@@ -15,7 +15,7 @@ from tempura.algebra import AggregateCall
 from tempura.algebra.incremental import ROWS, part_column, parts
 from tempura.errors import PlanError
 from tempura.expr import TRUE, Expr
-from tempura.schema import UNKNOWN, Column
+from tempura.schema import UNKNOWN, Column, orderable
 from tempura.sql.bind.types import digits, infer
 from tempura.sql.lower.block import Sql, all_of, atom, call, case, cast_to, error, is_true, number, product
 from tempura.sql.lower.weights import as_count
@@ -102,14 +102,15 @@ def over_rows(aggregate: AggregateCall, bind: Bind) -> Callable[[str], Sql]:
                 f"{aggregate} has no argument and no text", hint="give an AggregateCall either `argument` or `call`"
             )
         argument = bind(aggregate.argument)
+        sortable = orderable(aggregate.column.type)
         if aggregate.function == "single_value":
             many = exp.GT(
                 this=_filtered(exp.Count(this=exp.Star(), big_int=True), aggregate, bind), expression=number(1)
             )
-            value = _filtered(call("max", argument), aggregate, bind)
+            value = _filtered(call("max" if sortable else "any_value", argument), aggregate, bind)
             return case((many, error(MANY_ROWS, dialect)), default=value)
         # Any value is right; the greatest is the same one whichever way it is computed.
-        name = "max" if aggregate.function == "any_value" else aggregate.function
+        name = "max" if aggregate.function == "any_value" and sortable else aggregate.function
         inner: Sql = exp.Distinct(expressions=[argument]) if aggregate.distinct else argument
         return _filtered(call(name, inner), aggregate, bind)
 
@@ -140,6 +141,8 @@ def _part(
     if aggregate.function == "avg" and _type(aggregate, known) in ("bigint", "long"):
         # Spark adds these up as doubles, which do not overflow. Nor do decimals, of as many digits as sums of sums have, and they are exact.
         argument = cast_to(argument, "decimal(28,0)")
+    elif _type(aggregate, known) == "string":
+        argument = cast_to(argument, "double")  # As Spark does, unless there is a weight to multiply by.
     if weight is None:
         return _filtered(call("sum", argument), aggregate, bind)
     kind = sum_type(aggregate, dialect)
@@ -167,17 +170,18 @@ def _power(
 def _count(aggregate: AggregateCall, bind: Bind, weight: Sql | None, dialect: str, known: Mapping[str, Column]) -> Sql:
     name = aggregate.argument.name if aggregate.argument else None
     never_null = aggregate.argument is None or (name is not None and name in known and not known[name].nullable)
-    if weight is None:
+    if weight is None and (aggregate.where is TRUE or name is not None or aggregate.argument is None):
         counted: Sql = exp.Star() if aggregate.argument is None else bind(aggregate.argument)
         return _filtered(exp.Count(this=counted, big_int=True), aggregate, bind)
+    # An expression that occurs in several calls is evaluated by Spark before their filters, which it may need.
     conditions = [] if aggregate.where is TRUE else [bind(aggregate.where)]
     if not never_null and aggregate.argument is not None:
         conditions.append(exp.Not(this=exp.Is(this=atom(bind(aggregate.argument)), expression=exp.Null())))
     condition = all_of(conditions)
-    tree = call("sum", weight)
+    tree = call("sum", weight) if weight is not None else exp.Count(this=exp.Star(), big_int=True)
     if condition is not None:
         tree = exp.Filter(this=tree, expression=exp.Where(this=condition))
-    return as_count(call("coalesce", tree, number(0)), dialect)
+    return tree if weight is None else as_count(call("coalesce", tree, number(0)), dialect)
 
 
 def merged(aggregate: AggregateCall, state: Callable[[str], Sql], dialect: str) -> dict[str, Sql]:

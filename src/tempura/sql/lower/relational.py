@@ -33,7 +33,7 @@ from tempura.algebra import (
 from tempura.algebra.relational import expand_tags
 from tempura.errors import PlanError
 from tempura.expr import TRUE, Expr, volatile
-from tempura.schema import Column, Schema, names
+from tempura.schema import Column, Schema, names, orderable
 from tempura.sql.lower.aggregates import exact, needs_rows, over_rows, over_weights
 from tempura.sql.lower.block import (
     FILLER,
@@ -281,7 +281,8 @@ def lower_top_k(lowering: Lowering, op: TopK) -> Relation:
     block = rows_of(lowering, lowering.relation(op.input))  # type: ignore[arg-type]
     query = render(block)
     given = {k.column for k in op.order}
-    order = (*op.order, *(SortKey(c) for c in block.columns if c not in given))
+    maps = {c.name for c in op.schema if not orderable(c.type)}
+    order = (*op.order, *(SortKey(c) for c in block.columns if c not in given | maps))
     if order:
         query.set("order", exp.Order(expressions=[sort_term(k) for k in order]))
     if op.limit is not None:
