@@ -164,7 +164,8 @@ def aggregate_type(function: str, argument: Typed | None, grouped: bool) -> Type
 def _of(kind: str, parts: Sequence[Sequence[Tree]], columns: Mapping[str, Column]) -> str:
     """The type of an array or map of some expressions, if theirs are known."""
     inner = [widened(infer(each, columns).type for each in part) if part else UNKNOWN for part in parts]
-    return UNKNOWN if {UNKNOWN, NULL} & set(inner) else f"{kind}<{','.join(inner)}>"
+    known = not any(each in (UNKNOWN, NULL) or each.startswith("interval") for each in inner)
+    return f"{kind}<{','.join(inner)}>" if known else UNKNOWN
 
 
 _Rule = Callable[[Tree, Mapping[str, Column]], Typed]
