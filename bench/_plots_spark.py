@@ -158,7 +158,7 @@ def _real(document: Document, part: str, label: str) -> Figure:
     cells = document["cells"]
     groups = ordered(key.rsplit(" ", 1)[0] for key in cells)
     names = ordered(key.rsplit(" ", 1)[1] for key in cells)
-    figure, panels = plt.subplots(3, 1, figsize=(11, 8.8), sharex=True)
+    figure, panels = plt.subplots(3, 1, figsize=(max(11, 0.82 * len(groups)), 8.8), sharex=True)
     labels, colours = [g.replace(" ", "\n") for g in groups], {_named(m): COLOURS[m] for m in names}
     for axes, ending, word in zip(panels[:-1], ("cpu", "jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
         batch = [cells[f"{g} full"][f"{part}_{ending}"] for g in groups]
