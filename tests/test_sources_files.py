@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections import Counter
@@ -19,7 +20,8 @@ import pytest
 from tempura.errors import JobError, SourceError
 from tempura.schema import Column
 from tempura.sources import Change, Files, FilesSource, FoldersSource, Source, Version
-from tempura.sources.summary import Summary, sampled
+from tempura.sources.parquet import ParquetContents
+from tempura.sources.summary import SAMPLE, Summary, sampled
 from tests.readings import bag
 
 SALES = (Column("id", "bigint"), Column("price", "double"))
@@ -213,6 +215,26 @@ def test_a_sample_of_several_places_is_not_deceived_by_rows_in_order(tmp_path: P
     assert known["day"].distinct == pytest.approx(1_000, rel=0.05)
     assert known["customer"].distinct == pytest.approx(len(set(customers)), rel=0.3)
     assert known["name"].distinct == 31
+
+
+def test_of_a_large_row_group_a_sample_reads_the_beginning(tmp_path: Path):
+    rows, draw = 400_000, Random(1)
+    path = tmp_path / "a.parquet"
+    table = pa.table({n: [draw.getrandbits(60) for _ in range(rows)] for n in "ab"})
+    pq.write_table(table, path, row_group_size=rows, use_dictionary=False)
+    read = 0
+
+    class Counted(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            nonlocal read
+            found = super().read(size)
+            read += len(found)
+            return found
+
+    with Counted(path) as stream:
+        sample = ParquetContents(pa.PythonFile(stream, mode="r")).sample()
+    assert sample.equals(table.slice(0, SAMPLE))
+    assert read < path.stat().st_size / 2
 
 
 # What can go wrong.

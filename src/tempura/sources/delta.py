@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,11 +19,12 @@ from pydantic import Field
 
 from tempura.errors import SourceError
 from tempura.schema import Column, Schema, names
-from tempura.sources.arrow import fs, pa, pq
+from tempura.sources.arrow import fs, pa
+from tempura.sources.contents import Contents, Layout
 from tempura.sources.deltalog import DataFile, Unsupported, net_change, partition_of, spark_columns
 from tempura.sources.drift import drift
 from tempura.sources.listing import Place
-from tempura.sources.parquet import ParquetContents
+from tempura.sources.parquet import open_parquet
 from tempura.sources.source import (
     Change,
     DeltaVersion,
@@ -267,15 +269,21 @@ class DeltaSource(Source):
             if each.type != fs.FileType.File:
                 raise self.error(f"version {version} was vacuumed: its file {path!r} is no longer there", _AGAIN)
 
-    def _read(self, path: str) -> ParquetContents:
-        return ParquetContents(pq.ParquetFile(self._place.located(path), filesystem=self._place.filesystem))
+    def _read(self, path: str) -> AbstractContextManager[Contents]:
+        return open_parquet(self._place.filesystem, self._place.located(path), Layout())
 
     def _rows(self, file: DataFile) -> int:
-        return self._read(file.path).rows if file.rows is None else file.rows
+        if file.rows is not None:
+            return file.rows
+        with self._read(file.path) as contents:
+            return contents.rows
 
     def _sampled(self, table: Any) -> Summary:
         first = next(iter(self._actions(table)), None)
-        return Summary(sampled=sampled(self._read(unquote(first["path"])).sample()) if first else {})
+        if first is None:
+            return Summary()
+        with self._read(unquote(first["path"])) as contents:
+            return Summary(sampled=sampled(contents.sample()))
 
     # Describing.
 

@@ -18,14 +18,19 @@ from tempura.sources.summary import PLACES, SAMPLE, Known, as_number
 def open_parquet(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
     """The contents of a Parquet file; it describes itself."""
     with filesystem.open_input_file(path) as stream:
-        yield ParquetContents(pq.ParquetFile(stream))
+        yield ParquetContents(stream)
+
+
+_AT_ONCE = 1 << 20
+"""A sample is read in pieces of so many bytes: row groups may be large, and only their beginnings are wanted."""
 
 
 class ParquetContents(Contents):
     """A Parquet file whose footer has been read."""
 
-    def __init__(self, file: Any):
-        self._file = file
+    def __init__(self, stream: Any):
+        self._stream = stream
+        self._file = file = pq.ParquetFile(stream)
         self.rows = file.metadata.num_rows
         int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
         columns: dict[str, str] = {}
@@ -43,11 +48,13 @@ class ParquetContents(Contents):
     def sample(self) -> Any:
         groups = self._file.metadata.num_row_groups
         places = [place * groups // PLACES for place in range(PLACES)] if groups > PLACES else range(groups)
-        first = [next(self._batches(SAMPLE // len(places), place), None) for place in places]
-        return plain(pa.Table.from_batches([b for b in first if b is not None], self._file.schema_arrow))
+        file = pq.ParquetFile(self._stream, metadata=self._file.metadata, pre_buffer=False, buffer_size=_AT_ONCE)
 
-    def _batches(self, size: int, group: int) -> Iterator[Any]:
-        return self._file.iter_batches(batch_size=size, row_groups=[group], use_threads=False)
+        def batches(place: int) -> Iterator[Any]:
+            return file.iter_batches(batch_size=SAMPLE // len(places), row_groups=[place], use_threads=False)
+
+        first = [next(batches(place), None) for place in places]
+        return plain(pa.Table.from_batches([b for b in first if b is not None], self._file.schema_arrow))
 
     @cached_property
     def _statistics(self) -> Mapping[str, list[Any]]:
