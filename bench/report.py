@@ -34,7 +34,7 @@ code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 3px; font-size:
 figure { margin: 1.2rem 0 } figure svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; margin: .8rem 0 }
 caption { text-align: left; color: #444; padding-bottom: .3rem } th, td { padding: .18rem .55rem; border-bottom: 1px solid #eee; text-align: left; white-space: nowrap }
-th { border-bottom: 1px solid #999; font-weight: 600 } .right { text-align: right } .wide { overflow-x: auto }
+th { border-bottom: 1px solid #999; font-weight: 600 } .right { text-align: right } .wide { overflow-x: auto } td.text { white-space: normal }
 ul.expected { list-style: none; padding: 0; margin: .8rem 0 } ul.expected li { padding: .12rem 0 .12rem 1.6rem; text-indent: -1.6rem }
 .mark { display: inline-block; width: 1.6rem; text-indent: 0; font-weight: 700 } .met .mark { color: #0072B2 } .missed .mark { color: #D55E00 } .unjudged .mark { color: #777 }
 summary { cursor: pointer; color: #0072B2 }
@@ -80,18 +80,18 @@ def finished(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
 def verdict(document: dict[str, Any]) -> str:
     """How many expectations were met."""
     judged = [e["met"] for e in document["expectations"] if e["met"] is not None]
-    return f"{sum(judged)} of {len(judged)} expectations met"
+    return f"{sum(judged)} of {len(judged)} as expected" if judged else "nothing expected"
 
 
 def page(documents: list[dict[str, Any]], drawings: Mapping[str, str]) -> str:
     """The whole page."""
     listed = "".join(
-        f'<tr><td><a href="#{d["name"]}">{d["name"]}</a></td><td>{escape(d["title"].partition(":")[0].rstrip("."))}</td>'
+        f'<tr><td><a href="#{d["name"]}">{d["name"]}</a></td><td class=text>{_code(d["title"].rstrip("."))}</td>'
         f'<td class="right">{d["sf"]:g}</td><td class="right">{verdict(d)}</td></tr>'
         for d in documents
     )
     sections = "".join(section(d, drawings[d["name"]]) for d in documents)
-    head = "<tr><th>experiment</th><th>what it shows</th><th class=right>scale factor</th><th class=right>expectations</th></tr>"
+    head = "<tr><th>experiment</th><th>what it shows</th><th class=right>scale factor</th><th class=right>came out</th></tr>"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Tempura: experiments</title><style>{STYLE}</style>'
         f"<h1>Tempura: experiments</h1><p class=what>Each was measured by the command that stands with it. What was expected stands beside what came out, met (✓) or not (✗).</p>"
