@@ -9,13 +9,12 @@ to the difference of the estimates of the snapshots (`column.py` says why).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tempura.algebra import (
     Affected,
     Aggregate,
-    AggregateCall,
     AggregateState,
     AntiJoin,
     Empty,
@@ -36,25 +35,15 @@ from tempura.algebra import (
     Values,
     Window,
 )
-from tempura.algebra.incremental import state_columns
 from tempura.errors import PlanError
 from tempura.estimate import runs
-from tempura.estimate.column import (
-    AGGREGATE_DOMAINS,
-    COMPUTED_DOMAIN,
-    ROW,
-    Columns,
-    ColumnStats,
-    computed_column,
-    guess,
-    sample_distinct,
-    united_distinct,
-    unknown_column,
-)
+from tempura.estimate.aggregates import affected, aggregate, aggregate_state, final_state, merge_state
+from tempura.estimate.column import Columns, ColumnStats, computed_column, guess, sample_distinct, unknown_column
 from tempura.estimate.joins import anti_join, inner_join, outer_join, semi_join
 from tempura.estimate.relation import NOT_PADDED, Sets, Stats, thin
 from tempura.estimate.selectivity import narrowed, selectivity
 from tempura.estimate.tables import delta_stats, table_stats
+from tempura.estimate.unions import minus, plus
 from tempura.expr import Expr
 from tempura.schema import Schema
 
@@ -71,10 +60,6 @@ def derive(op: Op, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
             hint="tables are estimated by table_stats and delta_stats; for an operator of your own add a function to tempura.estimate.DERIVE",
         )
     return function(op, inputs, schemas)
-
-
-_FEW = 10.0
-"""Up to so many values, two inputs of a union are taken to have different ones: they are mostly constants that name the branch."""
 
 
 def _bounded_by_domain(columns: Columns, rows: float) -> Callable[[str], float]:
@@ -214,209 +199,6 @@ def _top_k(op: TopK, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stat
     return x.thinned(rows if op.limit is None else min(rows, float(op.limit)))
 
 
-# Aggregates.
-
-
-def _call_column(call: AggregateCall, columns: Columns) -> ColumnStats:
-    if call.function in ("min", "max", "any_value", "single_value") and call.argument is not None:
-        return computed_column(call.argument.tree, columns)._replace(width=guess(call.column.type).width, row="")
-    return unknown_column(call.column, AGGREGATE_DOMAINS.get(call.function, COMPUTED_DOMAIN))
-
-
-def _grouped(
-    x: Stats, by: tuple[str, ...], made: Mapping[str, ColumnStats], rows: float, net: float, folded: float
-) -> Stats:
-    columns: dict[str, ColumnStats] = {}
-    width = 0.0
-    for name in by:
-        stats = x.columns.get(name)
-        if stats is not None:
-            columns[name] = stats
-            width += stats.width
-            if stats.row in x.columns:
-                columns[stats.row] = x.columns[stats.row]
-    columns.update(made)
-    width += sum(c.width for c in made.values())
-    padded = {n: x.padded[n] for n in by if n in x.padded} if x.padded else NOT_PADDED
-    sets = None
-    if x.sets is not None and x.sets.tag in by:
-        parts = x.groups_by_set(x.sets, by)
-        sets = x.sets._replace(shares=tuple(part / max(sum(parts), 1.0) for part in parts))
-    return Stats(
-        rows, net, width, columns, lambda n: made[n].domain if n in made else x.distinct(n), padded, by, folded, sets
-    )
-
-
-def _aggregate(op: Aggregate, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    (x,) = inputs
-    rows = x.groups(op.by) if op.by else 1.0
-    made = {c.name: _call_column(c, x.columns) for c in op.calls}
-    return _grouped(x, op.by, made, rows, rows, _folded(x, rows))
-
-
-def _folded(x: Stats, groups: float) -> float:
-    return max(1.0, x.rows * x.folded / groups) if groups > 0 else 1.0
-
-
-_state_columns: dict[tuple[AggregateCall, ...], dict[str, ColumnStats]] = {}
-
-
-def _aggregate_state(op: AggregateState, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    """A group all of whose rows are retracted takes itself away, which `net` counts; that is likely only for small groups."""
-    (x,) = inputs
-    made = _state_columns.get(op.calls)
-    if made is None:
-        made = _state_columns[op.calls] = {c.name: unknown_column(c) for c in state_columns(op.calls)}
-    rows = x.groups(op.by)
-    folded = _folded(x, rows)
-    gone = (x.retracted / x.rows) ** folded if x.rows > 0 and x.retracted > 0 else 0.0
-    return _grouped(x, op.by, made, rows, rows * (1 - 2 * gone), folded)
-
-
-def _merge_state(op: MergeState, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    """The groups of all inputs: at least those of the largest, at most the sum, and no more than there can be."""
-    first = inputs[0]
-    most = first.possible(op.by)
-    most += any(first.nulls(c) > 0 for c in op.by)
-    arrived = [(i.rows + i.net) / 2 for i in inputs]
-    united = united_distinct(most, [(a, i.folded) for a, i in zip(arrived, inputs, strict=True)])
-    rows = max(0.0, min(united, sum(arrived)) - sum(i.retracted for i in inputs))
-    made = {n: c for n, c in first.columns.items() if n not in op.by and not n.startswith(ROW)}
-    # The merged state is of the rows of all inputs.
-    spans = {
-        n: _united_column(inputs, [i.columns.get(n, c) for i in inputs])
-        for n, c in first.columns.items()
-        if n.startswith(ROW)
-    }
-    columns = {**first.columns, **spans}
-    shared = _united(inputs, columns, rows)
-    total = sum(i.rows * i.folded for i in inputs)
-    folded = max(1.0, total / rows) if rows > 0 else 1.0
-    return Stats(
-        rows,
-        rows,
-        first.width,
-        columns,
-        lambda n: rows if n in made else shared(n),
-        first.padded,
-        op.by,
-        folded,
-        _united_sets(inputs),
-    )
-
-
-def _final_state(op: FinalState, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    (x,) = inputs
-    rows = x.rows if op.by else 1.0
-    made = {c.name: unknown_column(c.column, AGGREGATE_DOMAINS.get(c.function, COMPUTED_DOMAIN)) for c in op.calls}
-    return _grouped(x, op.by, made, rows, rows, x.folded)
-
-
-def _affected(op: Affected, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    (x,) = inputs
-    rows = x.groups(op.columns)
-    return _grouped(x, op.columns, {}, rows, rows, 1.0)
-
-
-# Unions and differences.
-
-
-def _united(inputs: Sequence[Stats], columns: Columns, rows: float) -> Callable[[str], float]:
-    """The values in any of the inputs. Retracted tuples bring no values that were not there."""
-
-    def distinct(name: str) -> float:
-        column = columns.get(name)
-        domain = rows if column is None else column.domain
-        if column is not None and domain >= sum(i.columns.get(name, column).domain for i in inputs):
-            return sum(i.distinct(name) for i in inputs)
-        parts: list[tuple[float, float]] = []
-        for i in inputs:
-            d = i.distinct(name) * (1 + (i.net / i.rows if i.rows > 0 else 1.0)) / 2
-            parts.append((d, i.rows * i.folded / d if d > 0 else 1.0))
-        return united_distinct(domain, parts)
-
-    return distinct
-
-
-def _united_columns(inputs: Sequence[Stats]) -> Columns:
-    first = inputs[0].columns
-    if all(i.columns is first for i in inputs):
-        return first
-    columns: dict[str, ColumnStats] = {}
-    for name, column in first.items():
-        same = True
-        others: list[ColumnStats] = []
-        for i in inputs[1:]:
-            other = i.columns.get(name)
-            if other is None:
-                break
-            others.append(other)
-            same = same and other is column
-        else:
-            columns[name] = column if same else _united_column(inputs, (column, *others))
-    return columns
-
-
-def _united_column(inputs: Sequence[Stats], columns: Sequence[ColumnStats]) -> ColumnStats:
-    first = columns[0]
-    if all(c == first for c in columns):
-        return first
-    total = sum(i.rows for i in inputs)
-    nulls = (
-        sum(i.rows * c.null_share for i, c in zip(inputs, columns, strict=True)) / total
-        if total > 0
-        else first.null_share
-    )
-    least = [c.least for c in columns if c.least is not None]
-    greatest = [c.greatest for c in columns if c.greatest is not None]
-    domain = max(c.domain for c in columns)
-    akin = all(c.row == first.row for c in columns)
-    if not akin:
-        domain = max(domain, min(_FEW, sum(c.domain for c in columns)))
-    return ColumnStats(
-        domain,
-        nulls,
-        min(least) if len(least) == len(columns) else None,
-        max(greatest) if len(greatest) == len(columns) else None,
-        max(c.width for c in columns),
-        first.row if akin else "",
-        all(c.guessed for c in columns),
-        max(c.kept for c in columns),
-    )
-
-
-def _plus(op: Plus, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    """All listed tuples, also those that cancel: nothing is netted before an operator needs it."""
-    return _listed(inputs, sum(i.net for i in inputs))
-
-
-def _minus(op: Minus, inputs: Sequence[Stats], schemas: Sequence[Schema]) -> Stats:
-    """The tuples of both sides, the right ones with weights negated: what both have is listed twice, not left out."""
-    return _listed(inputs, inputs[0].net - inputs[1].net)
-
-
-def _listed(inputs: Sequence[Stats], net: float) -> Stats:
-    rows = sum(i.rows for i in inputs)
-    columns = _united_columns(inputs)
-    padded = NOT_PADDED
-    if any(i.padded for i in inputs):
-        names = {n for i in inputs for n in i.padded}
-        padded = (
-            {n: sum(i.rows * i.padded.get(n, 0.0) for i in inputs) / rows for n in names}
-            if rows > 0
-            else inputs[0].padded
-        )
-    width = max(i.width for i in inputs)
-    distinct = _united(inputs, columns, rows)
-    return Stats(rows, net, width, columns, distinct, padded, sets=_united_sets(inputs), runs=runs.united(inputs))
-
-
-def _united_sets(inputs: Sequence[Stats]) -> Sets | None:
-    first = inputs[0].sets
-    alike = first is not None and all(i.sets is not None and i.sets.kept == first.kept for i in inputs)
-    return first if alike else None
-
-
 # Constants.
 
 
@@ -444,13 +226,13 @@ DERIVE: dict[type[Op], Derivation] = {
     Replicate: _replicate,
     Window: _window,
     TopK: _top_k,
-    Aggregate: _aggregate,
-    AggregateState: _aggregate_state,
-    MergeState: _merge_state,
-    FinalState: _final_state,
-    Affected: _affected,
-    Plus: _plus,
-    Minus: _minus,
+    Aggregate: aggregate,
+    AggregateState: aggregate_state,
+    MergeState: merge_state,
+    FinalState: final_state,
+    Affected: affected,
+    Plus: plus,
+    Minus: minus,
     InnerJoin: inner_join,
     LeftOuterJoin: outer_join,
     FullOuterJoin: outer_join,
