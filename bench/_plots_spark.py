@@ -102,8 +102,8 @@ def choice(document: Document) -> Figure:
     left.set_xlabel("best other plan, CPU seconds")
     left.set_ylabel("chosen plan, CPU seconds")
     left.legend(loc="upper left")
-    for m in METHODS:
-        pairs = [(c["estimated"][m], c["measured_jvm"][m]) for c in cells.values() if c["estimated"].get(m) and m in c["measured_jvm"]]  # fmt: skip
+    for m in ordered(m for c in cells.values() for m in c["estimated"]):
+        pairs = [(c["estimated"][m], c["measured_jvm"][m]) for c in cells.values() if c["estimated"].get(m)]
         right.plot([e for e, _ in pairs], [v for _, v in pairs], "o", color=COLOURS[m], label=_named(m), markersize=5, markeredgecolor="white", markeredgewidth=0.3)  # fmt: skip
     every = [v for c in cells.values() for part in ("estimated", "measured_jvm") for v in c[part].values() if v]
     low, high = _range(every)
@@ -182,7 +182,12 @@ def _real(document: Document, part: str, label: str) -> Figure:
 
 
 def _named(method: str) -> str:
-    return {"all": "all methods", "wrong": "all, planned wrong", "full": "recomputing"}.get(method, method)
+    return {
+        "all": "all methods",
+        "wrong": "all, planned wrong",
+        "plan": "recomputing, by Tempura's plan",
+        "full": "recomputing",
+    }.get(method, method)
 
 
 def real_ivm(document: Document) -> Figure:

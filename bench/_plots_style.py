@@ -27,7 +27,7 @@ STYLE = {
     "hatch.linewidth": 0.7,
 }
 COLOURS = {
-    "all": "#0072B2", "wrong": "#D55E00", "IM1": "#E69F00", "IM2": "#009E73", "OJV": "#CC79A7", "HOV": "#F0E442", "PART": "#56B4E9", "full": "#999999",
+    "all": "#0072B2", "wrong": "#D55E00", "IM1": "#E69F00", "IM2": "#009E73", "OJV": "#CC79A7", "HOV": "#F0E442", "PART": "#56B4E9", "plan": "#444444", "full": "#999999",
 }  # fmt: skip
 
 

@@ -33,7 +33,8 @@ from tempura.spark.verify import batch, compare
 from tempura.timeline import MAIN, Timeline
 
 T = TypeVar("T")
-ALL, FULL = "all", "full"
+ALL, PLAN, FULL = "all", "plan", "full"
+"""All methods together; recomputing by Tempura's plan, and by Spark's."""
 Figures = dict[str, Any]
 Place = Callable[[Path], Job]
 """Makes a job whose workspace is the given folder."""
@@ -199,10 +200,15 @@ def folder() -> Generator[Path]:
 
 
 def course(gauge: Gauge, job: Job) -> tuple[Figures, DataFrame]:
-    """Run all points of a job: what each was estimated to take and took, and the last result."""
+    """Run all points of a job: what each was estimated to take and took, and the last result.
+
+    A job that recomputes has nothing to do where no result is due.
+    """
     points: Figures = {}
     report: RunReport | None = None
     for point in job.timeline.points:
+        if job.policy == "full" and not point.deliver:
+            continue
         spent, report = gauge.spent(partial(run_point, job, point.name, spark=gauge.spark))
         assert report.plan is not None and report.file is not None
         kept = [state for state in report.file.states.values() if state.read_at]

@@ -25,7 +25,7 @@ def a_day(last: float, python: float) -> dict[str, Any]:
         return {"task_cpu": seconds, "jvm_cpu": seconds, "python_cpu": python}
 
     points = {"14:00": spent(0.0, 0.0), "19:00": spent(0.0, 0.0), "24:00": spent(last, python)}
-    return {"points": points, "batch": spent(10.0, 0.0), "right": True}
+    return {"points": points, "batch": spent(10.0, 0.0), "by_plan": spent(8.0, 1.0), "right": True}
 
 
 def test_the_day_is_judged_by_each_way_to_count(tmp_path: Path):
@@ -40,6 +40,10 @@ def test_the_day_is_judged_by_each_way_to_count(tmp_path: Path):
     ):
         assert told[f"{kind}: the day costs 55 % less at its prices, or better"] is saved
         assert told[f"{kind}: no query above 1.05x of recomputing at the day's prices"] is none_above
+    said = {e["text"]: e["figure"] for e in found.expectations}
+    assert said["task CPU: recomputing by Tempura's own plan"].startswith(
+        "20.0% less than by Spark's; the day costs 46.9%"
+    )
     assert told["JVM and Python CPU: lower at 24:00 for 85 % of queries or more"] is False
     assert told["every result is that of the batch query"] is True
     wrong = experiment("warehouse", 1, tmp_path)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from bench import _arrivals, _real, calibration, real_sensitivity
-from bench._spark import ALL, FULL, Gauge, Workbench, close, course, folder, median, raced, weighted
+from bench._spark import ALL, FULL, PLAN, Gauge, Workbench, close, course, folder, median, raced, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
-from tempura.job.shapes import METHODS
+from tempura.job.shapes import METHODS, Policy
 from tempura.spark.session import session
 from tempura.timeline import Timeline
 
@@ -50,12 +51,15 @@ def test_a_gauge_counts_all_that_is_done_meanwhile(bench: Workbench):
 
 
 def test_a_job_and_recomputing_take_turns(bench: Workbench):
-    def place(workspace: Path) -> Job:
-        return _arrivals.job(VIEW, 0.01, _arrivals.DAY, Timeline.warehouse([0.25, 0.3, 1.0]), workspace)
+    def place(workspace: Path, policy: Policy) -> Job:
+        prices = Timeline.warehouse([0.25, 0.3, 1.0])
+        return _arrivals.job(VIEW, 0.01, _arrivals.DAY, prices, workspace, policy=policy)
 
-    found = bench.turns({ALL: place}, rounds=1, warm=0)
-    assert list(found) == [ALL, FULL] and found[ALL]["right"]
-    assert list(found[ALL]["points"]) == ["t1", "t2", "t3"] and list(found[FULL]["points"]) == ["t3"]
+    found = bench.turns({ALL: partial(place, policy="auto"), PLAN: partial(place, policy="full")}, rounds=1, warm=0)
+    assert list(found) == [ALL, PLAN, FULL] and found[ALL]["right"] and found[PLAN]["right"]
+    assert list(found[ALL]["points"]) == ["t1", "t2", "t3"]
+    assert list(found[PLAN]["points"]) == list(found[FULL]["points"]) == ["t3"], "recomputing waits for all rows"
+    assert found[PLAN]["points"]["t3"]["rows_read"] == found[FULL]["points"]["t3"]["rows_read"]
     recomputed = found[FULL]["points"]["t3"]
     assert recomputed["rows_read"] > 1000 and recomputed["bytes_written"] > 0
     assert weighted(found[FULL]["points"], "task_cpu") == recomputed["task_cpu"]
