@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from rich.table import Table
 
-from bench import tpcds
+from bench import _scale1000, tpcds
 from bench._record import Figures
 from tempura import Job, Timeline, optimizer, plan
 from tempura.job.shapes import Policy
@@ -35,12 +35,11 @@ def refresh(points: int = 2) -> Timeline:
 
 def job_of(query: int, sf: float, pattern: str, when: Timeline, policy: Policy = "auto") -> Job:
     """A TPC-DS query over a timeline; if every point delivers, least work at the last one comes first."""
-    virtual = sf == VIRTUAL
     delivers = sum(bool(p.deliver) for p in when.points)
     return Job(
         name=f"q{query}",
         query=tpcds.queries()[query],
-        catalog=tpcds.catalog(0.01 if virtual else sf, pattern, when, virtual),
+        catalog=_scale1000.catalog(pattern, when) if sf == VIRTUAL else tpcds.catalog(sf, pattern, when),
         timeline=when,
         objective="latest-first" if delivers == len(when) > 1 else "weighted",
         policy=policy,

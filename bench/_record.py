@@ -6,7 +6,7 @@
     found.expect("sharing at most 4x", "2.9x", met=True)
     found.finish(table)
 
-A cell is measured again when its settings or the code have changed: the planner and engine, and what deals the data. What chooses cells (`--queries`)
+A cell is measured again when its settings or the code have changed (the planner and engine, and what deals the data), or the machine, Python, Java or Spark. What chooses cells (`--queries`)
 is no setting. Whoever changes how a benchmark measures deletes its file of cells.
 """
 
@@ -70,7 +70,7 @@ def names_of(text: str, known: Iterable[str]) -> list[str]:
 def code_version(*files: Path) -> str:
     """A number for the code that plans and runs, for what deals the data, and for some files more."""
     digest = hashlib.sha256()
-    dealing = (ROOT / "bench" / "tpcds.py", ROOT / "bench" / "_arrivals.py")
+    dealing = [ROOT / "bench" / name for name in ("tpcds.py", "_arrivals.py", "_scale1000.py", "scale1.json")]
     for path in sorted([*(ROOT / "src").rglob("*.py"), *dealing, *files]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
@@ -89,9 +89,9 @@ def results(out: Path | None) -> Path:
 
 
 def experiment(name: str, sf: float, out: Path | None, **settings: Any) -> Experiment:
-    """An experiment with the cells that were measured before by the same code with the same settings; what failed is tried again."""
+    """An experiment with the cells that were measured before by the same code, in the same place and with the same settings; what failed is tried again."""
     given = json.loads(json.dumps({"sf": sf, **settings}, default=str))
-    found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version())
+    found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version(), place())
     found.earlier.update(
         {line["key"]: line for line in found.lines() if found.same(line) and "error" not in line["figures"]}
     )
@@ -107,6 +107,7 @@ class Experiment:
     settings: Figures
     folder: Path
     version: str
+    place: str
     earlier: dict[str, Figures] = field(default_factory=dict[str, Figures])
     cells: dict[str, Figures] = field(default_factory=dict[str, Figures])
     """The figures of this run's cells, measured now or before."""
@@ -127,7 +128,7 @@ class Experiment:
                 continue  # The line that was being written when the process was ended.
 
     def same(self, line: Figures) -> bool:
-        return line["version"] == self.version and line["settings"] == self.settings
+        return (line["version"], line.get("place"), line["settings"]) == (self.version, self.place, self.settings)
 
     def cell(self, key: str, compute: Callable[[], Figures]) -> Figures:
         """The figures of a cell: those stored, or measured now and stored."""
@@ -148,7 +149,7 @@ class Experiment:
         with self.console.status(f"{self.name} {len(self.cells) + 1}: {key}"):
             figures = compute()
         line = {
-            "key": key, "version": self.version, "settings": self.settings, "date": _now(),
+            "key": key, "version": self.version, "place": self.place, "settings": self.settings, "date": _now(),
             "seconds": time.perf_counter() - started, "figures": json.loads(json.dumps(figures, default=str)),
         }  # fmt: skip
         with self.path.open("a+b") as log:
@@ -202,6 +203,12 @@ def versions() -> Figures:
     packages = ("pyspark", "duckdb", "tempura")
     own = {p: metadata.version(p) for p in packages}
     return {"python": platform.python_version(), "java": _java(), **own, "commit": _commit()}
+
+
+def place() -> str:
+    """A number for the machine and for the versions of what is measured there, but for our own."""
+    where = machine() | {name: version for name, version in versions().items() if name not in ("tempura", "commit")}
+    return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:12]
 
 
 def _java() -> str:

@@ -137,6 +137,7 @@ def _judge(found: Experiment) -> None:
         said = ", ".join(f"{name} by {by:.0%}" for name, by in error.items())
         text = f"{kind}: estimates err less when calibrated than when guessed, in the median of {len(ones)} {what}"
         found.expect(text, said, error[HERE] < error[GUESS])
+        found.expect(f"{kind}: and no more than as shipped", f"{error[HERE]:.0%}", error[HERE] <= error[SHIPPED])
         for name in (SHIPPED, HERE):
             ratios = [o[name] / o["measured"] for o in ones]
             common = statistics.median(ratios)

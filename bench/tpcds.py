@@ -61,15 +61,6 @@ REFERENCES = {
 }  # fmt: skip
 """Which dimension a column with this ending refers to. Facts refer to no facts: a return may arrive before its sale."""
 
-ROWS_AT_1000: dict[str, int] = {
-    "call_center": 42, "catalog_page": 30_000, "catalog_returns": 143_996_756, "catalog_sales": 1_439_980_416, "customer": 12_000_000,
-    "customer_address": 6_000_000, "customer_demographics": 1_920_800, "date_dim": 73_049, "household_demographics": 7_200,
-    "income_band": 20, "inventory": 783_000_000, "item": 300_000, "promotion": 1_500, "reason": 65, "ship_mode": 20, "store": 1_002,
-    "store_returns": 287_999_764, "store_sales": 2_879_987_999, "time_dim": 86_400, "warehouse": 20, "web_page": 3_000,
-    "web_returns": 71_997_522, "web_sales": 720_000_376, "web_site": 54,
-}  # fmt: skip
-"""The sizes of the tables at scale factor 1000, as the benchmark's specification gives them."""
-
 
 @dataclass(frozen=True)
 class Pattern:
@@ -126,7 +117,7 @@ def generate(sf: float) -> Path:
         connection.execute(f"CALL dsdgen(sf={sf:g})")
         for table in KEYS:
             connection.execute(f"COPY {table} TO '{new / table}.parquet' (FORMAT parquet)")
-        statistics = {table: _measure(connection, table) for table in KEYS}
+        statistics = {table: measure(connection, table) for table in KEYS}
     (new / "statistics.json").write_text(json.dumps(statistics, indent=1))
     try:
         os.rename(new, folder)
@@ -137,8 +128,8 @@ def generate(sf: float) -> Path:
     return folder
 
 
-def _measure(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, Any]:
-    """Rows, and for each column its Spark type and statistics, and the dimension it always refers to."""
+def measure(connection: duckdb.DuckDBPyConnection, table: str, exactly: bool = False) -> dict[str, Any]:
+    """Rows, and for each column its Spark type and statistics, and the dimension it always refers to; distinct values are estimated, unless told otherwise."""
     described = connection.execute(f"DESCRIBE {table}").fetchall()
     rows = int(_one(connection, f"SELECT count(*) FROM {table}"))
     if rows != int(_one(connection, f"SELECT count(*) FROM (SELECT DISTINCT {', '.join(KEYS[table])} FROM {table})")):
@@ -149,7 +140,8 @@ def _measure(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, Any
             kind, f"{name}::DOUBLE"
         )
         width = f"avg(length({name}))" if kind == "VARCHAR" else "NULL"
-        text = f"SELECT approx_count_distinct({name}), count(*) - count({name}), min({number}), max({number}), {width} FROM {table}"
+        distinct = f"count(DISTINCT {name})" if exactly else f"approx_count_distinct({name})"
+        text = f"SELECT {distinct}, count(*) - count({name}), min({number}), max({number}), {width} FROM {table}"
         distinct, nulls, least, greatest, bytes_each = connection.execute(text).fetchall()[0]
         columns[name] = {
             "type": sqlglot.exp.DataType.build(kind, dialect="duckdb").sql("spark").lower().replace(", ", ","),
@@ -192,37 +184,34 @@ def shown(sf: float) -> Mapping[str, Sampled]:
     return {column: each for columns in found for column, each in columns.items()}
 
 
-def catalog(sf: float, pattern: str, timeline: Timeline, virtual: bool = False) -> Catalog:
-    """The tables, arriving over the timeline. If `virtual`, with rows and distinct values as they would be at scale factor 1000."""
-    measured = statistics(sf)
+def described(sf: float) -> dict[str, Any]:
+    """The statistics of a scale factor, with the columns that rise together; how rows lie, files that are there tell themselves."""
+    measured = json.loads(json.dumps(statistics(sf)))
+    for table in measured.values():
+        for name, column in table["columns"].items():
+            column |= {"rises": shown(sf)[name].rises, "run": None}
+            if column["refers_to"]:
+                column["distinct"] = min(column["distinct"], measured[column["refers_to"]]["rows"])
+    return measured
+
+
+def catalog(sf: float, pattern: str, timeline: Timeline) -> Catalog:
+    """The tables of a scale factor, arriving over the timeline."""
+    return catalog_of(described(sf), pattern, timeline)
+
+
+def catalog_of(measured: Mapping[str, Any], pattern: str, timeline: Timeline) -> Catalog:
+    """Tables of which so much is known, arriving over the timeline."""
     points = [p.name for p in timeline.points]
-    sizes = {t: float(ROWS_AT_1000[t] if virtual else measured[t]["rows"]) for t in KEYS}
-    return Catalog(*(_table(t, measured, shown(sf), PATTERNS[pattern], points, sizes, virtual) for t in KEYS))
+    return Catalog(*(_table(t, measured[t]["rows"], measured[t]["columns"], PATTERNS[pattern], points) for t in KEYS))
 
 
-def _table(
-    name: str,
-    measured: Mapping[str, Any],
-    shown: Mapping[str, Sampled],
-    pattern: Pattern,
-    points: Sequence[str],
-    sizes: Mapping[str, float],
-    virtual: bool,
-) -> Table:
-    rows = sizes[name]
+def _table(name: str, rows: float, columns: Mapping[str, Any], pattern: Pattern, points: Sequence[str]) -> Table:
     shares = pattern.shares(len(points)) if name in FACTS else [1.0]
-    columns = measured[name]["columns"]
-    references = {c: s["refers_to"] for c, s in columns.items() if s["refers_to"]}
-    known: dict[str, ColumnStatistics] = {}
-    for column, s in columns.items():
-        # References grow with what they refer to, the other parts of a key with the table itself; other domains stay as they are.
-        follows = references.get(column) or (name if column in KEYS[name] else None)
-        growth = sizes[follows] / max(1, measured[follows]["rows"]) if follows else 1.0
-        most = min(rows, sizes[follows] if follows else rows)
-        distinct = rows if KEYS[name] == (column,) else min(s["distinct"] * growth, most)
-        seen = shown[column]
-        run = seen.run if virtual and seen.run > 1 else None  # Files that are there tell how their rows lie.
-        known[column] = ColumnStatistics(distinct, s["nulls"], s["min"], s["max"], s["width"], seen.rises, run)
+    known = {
+        column: ColumnStatistics(s["distinct"], s["nulls"], s["min"], s["max"], s["width"], s["rises"], s["run"])
+        for column, s in columns.items()
+    }
     return Table(
         name,
         tuple(Column(c, s["type"], c not in KEYS[name]) for c, s in columns.items()),
@@ -230,7 +219,7 @@ def _table(
         {point: rows * share for point, share in zip(points, shares, strict=False)},
         dict.fromkeys(points[1:], RETRACTED) if name in pattern.retracting else {},
         known,
-        tuple(ForeignKey((c,), to, KEYS[to]) for c, to in references.items()),
+        tuple(ForeignKey((c,), s["refers_to"], KEYS[s["refers_to"]]) for c, s in columns.items() if s["refers_to"]),
     )
 
 

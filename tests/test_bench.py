@@ -54,14 +54,16 @@ def test_a_stopped_benchmark_goes_on(tmp_path: Path):
     assert log == [1, 3]
 
 
-def test_other_settings_and_other_code_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_other_settings_code_and_versions_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     log: list[int] = []
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 1))
     experiment("size", 1, tmp_path, pattern="delta-small").cell("q1", counted(log, 2))
     experiment("size", 2, tmp_path, pattern="delta-big").cell("q1", counted(log, 3))
     monkeypatch.setattr(_record, "code_version", lambda: "another")
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 4))
-    assert log == [1, 2, 3, 4]
+    monkeypatch.setattr(_record, "_java", lambda: "another")
+    experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 5))
+    assert log == [1, 2, 3, 4, 5]
 
 
 def test_what_was_expected_stands_beside_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

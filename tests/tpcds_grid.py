@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bench import _record, tpcds
+from bench import _record, _scale1000, tpcds
 from bench._record import query_numbers
 from tempura.job import Job, parse_methods
 from tempura.job.shapes import METHODS
@@ -69,7 +69,7 @@ def job_of(cell: Cell, sf: float, points: int = 2, virtual: bool = False) -> Job
     return Job(
         name=f"q{cell.query}",
         query=tpcds.queries()[cell.query],
-        tables=tpcds.catalog(sf, cell.pattern, when, virtual),
+        tables=_scale1000.catalog(cell.pattern, when) if virtual else tpcds.catalog(sf, cell.pattern, when),
         timeline=when,
         objective="weighted" if cell.scenario == "warehouse" else "latest-first",
     )

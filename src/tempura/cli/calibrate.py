@@ -30,7 +30,8 @@ Examples:
   tempura calibrate --quick --out rough.json    a minute or two, and rougher
   tempura calibrate --trials                    how each trial came out, too
 
-A job uses it with `cluster: profile.json`.
+A job uses it with `cluster: profile.json`. Spark is started here, as `tempura run` does it; for a
+session of your own, on a cluster too, there is `tempura.spark.calibrate.calibrate(spark)` in Python.
 """,
 )
 def calibrate_command(
@@ -51,14 +52,14 @@ def calibrate_command(
     console.print(_coefficients(found))
     before, after = found.errors
     typer.echo(
-        f"{len(found.observed)} runs: the model errs by {before:.0%} in the median as shipped, by {after:.0%} as measured"
+        f"{len(found.observed)} trials: the model errs by {before:.0%} in the median as shipped, and by {after:.0%} with what was just fitted to them"
     )
     try:
         out.write_text(found.to_json() + "\n", encoding="utf-8")
     except OSError as error:
         hint = "the table above has what was measured; a profile is JSON with these names and numbers"
         say(TempuraError(f"{str(out)!r} cannot be written: {error.strerror}", hint=hint), FAILED)
-    typer.echo(f"wrote {out}; a job uses it with `cluster: {out.name}`")
+    typer.echo(f"wrote {out}; a job uses it with `cluster: {out.absolute()}`, or with its path from the job's folder")
 
 
 def _measured(console: Console, quick: bool) -> Calibration:
