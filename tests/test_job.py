@@ -11,7 +11,7 @@ from tempura.catalog import Catalog, Table
 from tempura.errors import JobError, JobProblems
 from tempura.estimate.profile import DEFAULT, Profile
 from tempura.job import Job, Objective, parse_methods
-from tempura.job.shapes import METHODS
+from tempura.job.shapes import METHODS, spark_type
 from tempura.optimizer import plan
 from tempura.schema import Column
 from tempura.timeline import MAIN, Point, Timeline
@@ -369,3 +369,9 @@ def test_a_profile_is_named_by_a_text():
     found = only_problem(text)
     assert found.message == "`cluster` is {'job': 1}; expected a text"
     assert found.line == line_of(text, "cluster:")
+
+
+def test_names_of_parts_keep_their_case():
+    """Spark's JSON reader tells them apart by it."""
+    given = "STRUCT<userId: STRING, Tags ARRAY<STRUCT<`first name` INT>>>"
+    assert spark_type(given) == "struct<userId: string,Tags: array<struct<`first name`: int>>>"

@@ -329,6 +329,35 @@ def test_delta_tables_that_went_back_or_away(tmp_path: Path):
         source.delta(first, third)
 
 
+def test_upto_takes_in_the_file_that_it_names(tmp_path: Path):
+    for name in ("2026-11-14", "2026-11-15", "2026-11-16"):
+        write(tmp_path / f"log/{name}.parquet", op=["I"], id=[1])
+    source = changes(tmp_path, by="files")
+    assert sorted(source.pin(None, "2026-11-15")["files"]) == ["2026-11-14.parquet", "2026-11-15.parquet"]
+    assert len(source.pin(None, "2026-11")["files"]) == 3, "all of November"
+    assert len(source.pin(None, "2026-10")["files"]) == 0
+
+
+def test_rows_by_spark_that_the_log_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_deltalake(str(tmp_path / "lake"), pa.table({"id": [1, 2]}))
+    source = delta(tmp_path, reader="spark")
+    actions = source._actions
+    monkeypatch.setattr(DeltaSource, "_actions", lambda _, table: [a | {"num_records": None} for a in actions(table)])
+    rows = source.statistics(pinned(source)).rows
+    assert rows and rows > 0, "a table without rows would not be read"
+
+
+def test_by_spark_a_table_that_became_append_only(tmp_path: Path):
+    path = str(tmp_path / "lake")
+    write_deltalake(path, pa.table({"id": [1, 2]}), configuration={"delta.enableChangeDataFeed": "true"})
+    source = delta(tmp_path, reader="spark")
+    first = pinned(source)
+    DeltaTable(path).delete("id = 1")
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(SourceError, match="rows may have been taken back after version 0"):
+        source.delta(first, pinned(source, first))
+
+
 def test_vacuumed_versions(tmp_path: Path):
     path = str(tmp_path / "lake")
     write_deltalake(path, pa.table({"id": [1, 2]}))

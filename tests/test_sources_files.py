@@ -237,7 +237,24 @@ def test_of_a_large_row_group_a_sample_reads_the_beginning(tmp_path: Path):
     assert read < path.stat().st_size / 2
 
 
+def test_infinite_numbers_are_no_bounds(tmp_path: Path):
+    write(tmp_path / "data/a.parquet", id=[1, 2], price=[1.0, float("inf")], at=[10, 20])
+    source = files(tmp_path)
+    version = source.pin(None)
+    assert json.dumps(version, allow_nan=False)
+    assert source.statistics(version).columns["price"].greatest is None
+    assert source.never_null(version) == {"id", "price", "at"}
+
+
 # What can go wrong.
+
+
+def test_a_file_outside_of_the_folders_that_tell_a_column(tmp_path: Path):
+    columns = (Column("id", "bigint"), Column("day", "date"))
+    write(tmp_path / "data/day=2026-11-15/a.parquet", id=[1])
+    source = files(tmp_path, columns=columns, arrival=None)
+    write(tmp_path / "data/extra/b.parquet", id=[2])
+    assert "the column 'day' is told by folders, and 'extra/b.parquet' is in none that tells it" in error(source)
 
 
 def test_missing_and_unreadable_paths(tmp_path: Path):

@@ -115,21 +115,27 @@ def test_the_heart_beats_also_after_a_beat_that_failed(tmp_path: Path, monkeypat
     monkeypatch.setattr(lock, "BEAT", 0.01)
     monkeypatch.setattr(lock, "_now", lambda: datetime.now(UTC).isoformat())
     storage = Storage.at(tmp_path)
-    replace, failures = storage.replace, iter(range(3))
+    replace, exists, failures, down = storage.replace, storage.exists, iter(range(3)), iter(range(2))
 
     def failing(path: str, content: bytes) -> None:
         if next(failures, None) is not None:
             raise WorkspaceError("the disk is full")
         replace(path, content)
 
+    def unreachable(path: str) -> bool:
+        if path.endswith(".json") and next(down, None) is not None:
+            raise OSError("the network is down")
+        return exists(path)
+
     monkeypatch.setattr(storage, "replace", failing)
+    monkeypatch.setattr(storage, "exists", unreachable)
     with Lock(storage, "run"):
         first = lock.holder(storage)
         limit = time.monotonic() + 10
         while lock.holder(storage) == first and time.monotonic() < limit:
             time.sleep(0.01)
         last = lock.holder(storage)
-        assert first and last and last.beat > first.beat and next(failures, None) is None
+        assert first and last and last.beat > first.beat and next(failures, None) is None and next(down, None) is None
 
 
 def test_who_lost_the_lock_commits_nothing(tmp_path: Path):

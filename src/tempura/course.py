@@ -14,7 +14,7 @@ from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog, ColumnStatistics, Table
 from tempura.errors import JobError, SourceError
 from tempura.job import Job
-from tempura.sources import Reading, Source, Version
+from tempura.sources import Change, Reading, Source, Version
 from tempura.sources.expected import completed, without_key
 from tempura.standing import Kept, Standing
 from tempura.timeline import Timeline
@@ -114,6 +114,8 @@ def pin(job: Job, since: Pins, point: int) -> dict[str, Version]:
 
 _READ_AS = "read_as"
 """Where a version notes how the source was read."""
+_CAME = "came"
+"""Where a version notes how many rows have come and gone since the first one: of versions long past a source may not be able to tell any more."""
 
 
 def _pinned(source: Source, since: Version | None, upto: str | None) -> Version:
@@ -127,7 +129,12 @@ def _pinned(source: Source, since: Version | None, upto: str | None) -> Version:
                 f"`{name}` was {before.get(name, 'not there')} when it was read before, and is {now.get(name, 'not there')} now",
                 "change it back, or forget the states and start again (`tempura reset`)",
             )
-    return {**version, _READ_AS: now}
+    step, came = source.change(since, version), (since or {}).get(_CAME)
+    if since is not None and came is None:
+        return {**version, _READ_AS: now}  # It goes on from a run that did not note it.
+    gone = came or {"inserted": 0.0, "deleted": 0.0}
+    total = {"inserted": gone["inserted"] + step.inserted, "deleted": gone["deleted"] + step.deleted}
+    return {**version, _READ_AS: now, _CAME: total}
 
 
 def check(job: Job, pins: Pins) -> None:
@@ -145,7 +152,7 @@ def pins(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int) ->
     begun = workspace.pending()
     if (
         begun is None
-        or begun.point != job.timeline.points[point].name
+        or (begun.point, begun.upto) != (job.timeline.points[point].name, job.timeline.points[point].upto)
         or set(begun.pins) != set(job.catalog)
         or workspace.storage.exists(_failed(begun.number))
     ):
@@ -235,13 +242,14 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
     known = source.statistics(versions[-1])
     if known.rows is None:
         # The source cannot tell; what the job declares is all there is to go by.
-        return replace(table, arrives={timeline.points[0].name: sum(table.arrives.values())}, retracts={})
+        rows = max(1.0, sum(table.arrives.values()))  # None at all would be more than a guess: it would not be read.
+        return replace(table, arrives={timeline.points[0].name: rows}, retracts={})
     arrives: dict[str, float] = dict(table.arrives)
     retracts: dict[str, float] = dict(table.retracts)
     held = cancelled = 0.0
     for i, version in enumerate(versions):
         name = timeline.points[i].name
-        change = source.change(versions[i - 1] if i else None, version)
+        change = _change(source, versions[i - 1] if i else None, version)
         # What is taken back may have come in the same step.
         taken = min(change.deleted, held)
         came_and_went = change.deleted - taken
@@ -259,6 +267,15 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         statistics=completed(table, _usable(table), known.columns),
         cancelled=cancelled,
     )
+
+
+def _change(source: Source, since: Version | None, version: Version) -> Change:
+    """The rows that came and went from one version to another, as noted, or else as the source can tell."""
+    before = {"inserted": 0.0, "deleted": 0.0} if since is None else since.get(_CAME)
+    if before is None or _CAME not in version:
+        return source.change(since, version)
+    now = version[_CAME]
+    return Change(now["inserted"] - before["inserted"], now["deleted"] - before["deleted"])
 
 
 def _usable(table: Table) -> dict[str, ColumnStatistics]:

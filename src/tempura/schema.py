@@ -34,6 +34,11 @@ def orderable(type_name: str) -> bool:
     return re.search(r"\b(?:map|variant)\b", type_name) is None
 
 
+def part_name(name: str) -> str:
+    """The name of a part of a structure, as a type's name has it: quoted if it is more than a word."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+
+
 _ALIASES = {
     "integer": "int",
     "long": "bigint",

@@ -148,7 +148,9 @@ def test_the_command_writes_a_profile_that_a_job_can_name(measured: Calibration,
     out = tmp_path / "here.json"
     result = CliRunner().invoke(app, ["calibrate", "--out", str(out), "--trials"])
     assert result.exit_code == 0, result.output
-    assert "1 trials: the model errs by 50% in the median as shipped, and by 0% with what was just fitted" in result.output
+    assert (
+        "1 trials: the model errs by 50% in the median as shipped, and by 0% with what was just fitted" in result.output
+    )
     assert "some trial" in result.output
     text = JOB.read_text().replace("query: summary.sql", f"query: {JOB.parent}/summary.sql\ncluster: here.json")
     (tmp_path / "job.yaml").write_text(text)

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tempura.job.marks import Path, Real, Whole
-from tempura.schema import Column, as_declared
+from tempura.schema import Column, as_declared, part_name
 
 METHODS = ("IM1", "IM2", "OJV", "HOV", "PART")
 POLICIES = ("auto", "incremental", "strict", "full")
@@ -156,7 +156,13 @@ def spark_type(text: str) -> str:
         tree = cast("Any", sqlglot.parse_one(text, dialect="spark", into=exp.DataType))
     except SqlglotError:
         raise ValueError(f"{text!r} is not a Spark SQL type") from None
-    return as_declared(cast("str", tree.sql(dialect="spark")).lower().replace(", ", ","))
+    # In JSON, case tells names of parts apart.
+    parts = {f"__part{n}": part for n, part in enumerate(tree.find_all(exp.ColumnDef))}
+    named = {place: part.name for place, part in parts.items()}
+    for place, part in parts.items():
+        part.set("this", exp.to_identifier(place))
+    found = as_declared(cast("str", tree.sql(dialect="spark")).lower().replace(", ", ","))
+    return re.sub(r"(__part\d+): ", lambda m: f"{part_name(named[m[1]])}: ", found)
 
 
 def explain_misfit(error: ValidationError, shape: type[BaseModel], path: Path) -> list[tuple[str, str, Path]]:

@@ -145,7 +145,9 @@ class DeltaSource(Source):
     def _held(self, version: Version) -> int:
         """The rows of a version; with deletion vectors, about."""
         if self.reader == "spark":
-            return sum(a.get("num_records") or 0 for a in self._actions(self._opened(version["version"])))
+            # A file that does not say how many has some: a table without rows would not be read.
+            told = (a.get("num_records") for a in self._actions(self._opened(version["version"])))
+            return sum(1 if rows is None else rows for rows in told)
         return sum(self._rows(f) for f in self._files(version["version"]))
 
     def sketch(self) -> TableStatistics:
@@ -299,6 +301,10 @@ class DeltaSource(Source):
         start, end, retracts = since["version"], version["version"], self.retracts
         if start == end:
             return Reading(self._visible(version), (), retracts)
+        if not retracts and not _is_set(self._opened(start), "appendOnly"):
+            raise self.error(
+                f"rows may have been taken back after version {start} of a table that is append-only now", _AGAIN
+            )
         if all(_is_set(self._opened(v), "enableChangeDataFeed") for v in (start, end)):
             weight = "IF(_change_type IN ('insert', 'update_postimage'), 1, -1)" if retracts else None
             return Reading(self._visible(version), (self._by_spark(version, end, start, weight),), retracts)

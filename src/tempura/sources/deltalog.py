@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from tempura.schema import part_name
+
 Partition = tuple[tuple[str, str | None], ...]
 """The values of a file's partition columns, as texts."""
 
@@ -75,5 +77,5 @@ def _spark(kind: Any) -> str:
         return f"array<{_spark(kind['elementType'])}>"
     if kind["type"] == "map":
         return f"map<{_spark(kind['keyType'])},{_spark(kind['valueType'])}>"
-    fields = (f"{field['name']}: {_spark(field['type'])}" for field in kind["fields"])
+    fields = (f"{part_name(field['name'])}: {_spark(field['type'])}" for field in kind["fields"])
     return f"struct<{','.join(fields)}>"

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -192,6 +193,9 @@ class FileBased(Source):
         columns = log.summary.statistics(rows)
         return TableStatistics(rows, size, {c: s for c, s in columns.items() if c in names(self._visible(log.columns))})
 
+    def never_null(self, version: Version) -> frozenset[str]:
+        return frozenset(c for c, known in Log.of_json(version).summary.known.items() if not known.nulls)
+
     def change(self, since: Version | None, version: Version) -> Change:
         log = Log.of_json(version)
         parts: list[Change] = []
@@ -241,8 +245,7 @@ class FileBased(Source):
             found = self._found_columns(fresh[0])
         if self.columns is None or (self.format == "parquet" and not found):
             return found
-        some = next(iter(fresh), None) or next(iter(before.files if before else ()), "")
-        told = _folder_values(some)
+        told = _folder_values(next(chain(before.files if before else (), fresh), ""))
         declared = {c.name: c.type for c in self.columns if c.name in found or c.name not in told}
         types = {**found, **self.hidden_types}
         expected = declared | {n: types[n] for n in self.hidden if n not in declared and n in types}
@@ -317,9 +320,16 @@ class FileBased(Source):
         strange = strange or drift(expected, contents.columns, name, declared=declared, ignore_new=ignore)
         if strange is not None:
             raise self.error(*strange)
+        for column in self.columns or ():
+            if column.name not in expected and column.name not in _folder_values(name):
+                raise self.error(
+                    f"the column {column.name!r} is told by folders, and {name!r} is in none that tells it",
+                    f"move the file into a folder such as `{column.name}=value`",
+                )
 
     def _check_nulls(self, known: Mapping[str, Known], name: str) -> None:
-        for column in self.columns or ():
+        # What a log takes back may have been anything.
+        for column in () if self.logged else self.columns or ():
             if not column.nullable and column.name in known and known[column.name].nulls:
                 raise self.error(
                     f"the column {column.name!r} is declared not null, but {name!r} has {known[column.name].nulls:,} NULLs in it",

@@ -79,9 +79,14 @@ class ByBatch(Order):
                     f"the batch {batch!r} comes before {last!r}, which was read before: its rows arrive too late",
                     "name new batches so that they come last; to take it in, forget the states and start again",
                 )
-            if upto is None or natural(_value(batch)) <= natural(upto):
+            if upto is None or self._reaches(upto, batch):
                 taken.append(name)
         return taken
+
+    def _reaches(self, upto: str, batch: str) -> bool:
+        """Whether a batch arrives by then. A file's name may go on where `upto` ends: `2026-11-15.json` is there by 2026-11-15."""
+        key, limit = natural(_value(batch)), natural(upto)
+        return (key if self.folders else key[: len(limit)]) <= limit
 
     def batch(self, name: str) -> str:
         if not self.folders:

@@ -186,6 +186,10 @@ class Source(ABC):
     def statistics(self, version: Version) -> TableStatistics:
         """What pinning has learned of the rows at a version."""
 
+    def never_null(self, version: Version) -> frozenset[str]:
+        """The columns that are known to have no NULL at a version."""
+        return frozenset()
+
     @abstractmethod
     def change(self, since: Version | None, version: Version) -> Change:
         """The number of rows in the delta, or in the snapshot where there is nothing before it."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tempura.schema import part_name
 from tempura.sources.arrow import pa
 
 _SIMPLE: tuple[tuple[Callable[[Any], bool], str], ...] = (
@@ -42,7 +43,7 @@ def spark_name(kind: Any, int96: bool = False) -> str:
         return f"array<{spark_name(kind.value_type, int96)}>"
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
-        return f"struct<{','.join(f'{f.name}: {spark_name(f.type, int96)}' for f in fields)}>"
+        return f"struct<{','.join(f'{part_name(f.name)}: {spark_name(f.type, int96)}' for f in fields)}>"
     raise ValueError(f"Spark cannot read its type {kind}")
 
 

@@ -6,6 +6,7 @@ it says of distinct values is scaled to the rows there are when it is asked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -163,4 +164,4 @@ def as_number(value: Any) -> float | None:
         return float((value - date(1970, 1, 1)).days)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
-    return float(value) if float(value) == float(value) else None
+    return float(value) if math.isfinite(value) else None

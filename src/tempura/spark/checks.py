@@ -1,4 +1,4 @@
-"""Checks of the rows that arrived: a declared key is one, and a change log takes away only what is there. Plans rely on both.
+"""Checks of the rows that arrived: a declared key is one, what is declared not null is not, and a change log takes away only what is there. Plans rely on all three.
 
 They cost what changed: a table without new rows is not looked at, and of one with new rows only those that share a key with them (or, where there is none, are equal
 to a row taken away) are counted, found by a semi-join with the new ones on the columns that matter. What was checked before stays checked: the run
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.column import Column
 
+from tempura.catalog import Table
 from tempura.course import Pins, source_of
 from tempura.errors import SourceError
 from tempura.job import Job
@@ -54,6 +55,8 @@ class Check:
     """Those that are new; None if all are, or none was checked before."""
     small: bool = True
     """Whether the new ones are few."""
+    required: tuple[str, ...] = ()
+    """Columns that are declared never to be NULL, and of which the source does not know that they are not."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,18 +65,25 @@ class Check:
 
 
 def checked(job: Job) -> dict[str, JsonValue]:
-    """What a run file says of the tables that have been checked: under which key, if any."""
-    return {name: list(table.key) for name, table in job.catalog.items()} if job.checks else {}
+    """What a run file says of the tables that have been checked: under which key, if any, and for which columns that are never NULL."""
+    if not job.checks:
+        return {}
+    return {name: [*table.key, *(f"{c} not null" for c in _required(table))] for name, table in job.catalog.items()}
+
+
+def _required(table: Table) -> list[str]:
+    """The columns that are never NULL, but for those of the key."""
+    return [c.name for c in table.columns if not c.nullable and c.name not in table.key]
 
 
 def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
     """What is to be checked at these versions, after the run before."""
     known = cast("Mapping[str, JsonValue]", before.plan.get("checked", {}) if before else {})
     found: list[Check] = []
-    for name, key in checked(job).items():
-        since = before.pins.get(name) if before and known.get(name) == key else None
+    for name, what in checked(job).items():
+        since = before.pins.get(name) if before and known.get(name) == what else None
         check = None if since == pins[name] else _check(job, name, since, pins)
-        if check is not None and (check.key or check.taken):
+        if check is not None and (check.key or check.taken or check.required):
             found.append(check)
     return tuple(found)
 
@@ -81,8 +91,10 @@ def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
 def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> Check | None:
     table, source = job.catalog[name], source_of(job, name)
     rows, log = source.snapshot(pins[name]), source.logged
+    never = source.never_null(pins[name])
+    required = tuple(c for c in _required(table) if c not in never)
     if since is None:
-        return Check(table.name, table.key, log, rows)
+        return Check(table.name, table.key, log, rows, required=required)
     change = source.change(since, pins[name])
     if not change.inserted and not change.deleted:
         return None
@@ -93,12 +105,14 @@ def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> 
         rows,
         source.delta(since, pins[name]),
         change.inserted + change.deleted <= BROADCAST,
+        required if change.inserted else (),
     )
 
 
 def carry_out(spark: SparkSession, checks: Sequence[Check]) -> None:
     """Look at all tables; CheckError names what is wrong."""
-    suspects = reduce(DataFrame.unionAll, [_suspects(spark, check) for check in checks])
+    counted = [_suspects(spark, check) for check in checks if check.key or check.taken]
+    suspects = reduce(DataFrame.unionAll, counted + [_missing(spark, check) for check in checks if check.required])
     said: dict[tuple[str, str], list[str]] = {}
     for found in suspects.collect():
         table, kind, row, count = cast("tuple[str, str, str, int]", tuple(found))
@@ -112,11 +126,13 @@ def carry_out(spark: SparkSession, checks: Sequence[Check]) -> None:
 _SAID = {
     "absent": "a row that is not there is taken away",
     "null": "a key is NULL",
+    "missing": "a column that is declared not null is NULL",
     "repeated": "a key is not one, as it is there more than once",
 }
 _HINTS = {
     "absent": "correct the change log: a row is logged when it comes, and taken away with the values that it has",
     "null": "correct the new rows, or give the table no `key`",
+    "missing": "correct the new rows, or declare the column without `not null`",
     "repeated": "correct the new rows, or give the table no `key`",
 }
 
@@ -131,11 +147,20 @@ def _suspects(spark: SparkSession, check: Check) -> DataFrame:
     least = F.min(WEIGHT) if check.taken else F.lit(0)
     shown = check.key or check.columns
     counts = rows.groupBy(*_named(shown)).agg(F.sum(WEIGHT).alias(_COUNT), least.alias(_LEAST))
-    absent, empty, repeated = F.col(_LEAST) < 0, _any_null(check.key), F.lit(bool(check.key)) & (F.col(_COUNT) > 1)
+    absent, repeated = F.col(_LEAST) < 0, F.lit(bool(check.key)) & (F.col(_COUNT) > 1)
+    empty = _any_null(check.key) & (F.col(_COUNT) > 0)
     kind = F.when(absent, "absent").when(empty, "null").otherwise("repeated")
     row = F.to_json(F.struct(*_named(shown)), {"ignoreNullFields": "false"})
     wrong = counts.where(absent | empty | repeated).limit(EXAMPLES)
     return wrong.select(F.lit(check.table), kind, row, F.col(_COUNT))
+
+
+def _missing(spark: SparkSession, check: Check) -> DataFrame:
+    """Some new rows that lack what they must have, shown by these columns."""
+    rows = _weighted(read(spark, check.arrived or check.rows)).where(_any_null(check.required))
+    counts = rows.groupBy(*_named(check.required)).agg(F.sum(WEIGHT).alias(_COUNT)).where(F.col(_COUNT) > 0)
+    row = F.to_json(F.struct(*_named(check.required)), {"ignoreNullFields": "false"})
+    return counts.limit(EXAMPLES).select(F.lit(check.table), F.lit("missing"), row, F.col(_COUNT))
 
 
 def _touched(rows: DataFrame, arrived: DataFrame, check: Check) -> DataFrame:

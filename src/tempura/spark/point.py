@@ -19,7 +19,7 @@ from tempura.definitions import Fingerprints
 from tempura.job import Job
 from tempura.optimizer import plan
 from tempura.plans import Step
-from tempura.schema import WEIGHT
+from tempura.schema import WEIGHT, orderable
 from tempura.spark.bases import Gathered, gather
 from tempura.spark.checks import carry_out, checked, due
 from tempura.spark.execute import run_steps
@@ -71,7 +71,8 @@ class PointRun:
         self.steps = self.plan.runs[0].steps
         prints = Fingerprints()
         self.prints = {step.name: prints.of(step.definition) for step in self.steps}
-        self.attempt: Attempt = workspace.begin(self.course.point, self.course.pins[-1], self._digest())
+        upto = job.timeline.points[point].upto
+        self.attempt: Attempt = workspace.begin(self.course.point, self.course.pins[-1], self._digest(), upto)
         courses.unmark_failed(workspace, self.attempt.number)
         self._given = spark
         self._spark: SparkSession | None = None
@@ -84,7 +85,7 @@ class PointRun:
         self.buckets = 0
         self.checks: dict[str, JsonValue] = {}
         """What checking took."""
-        self.settings: Mapping[str, str] = self.before.settings if self.before else {}
+        self.settings: Mapping[str, str] = {**(self.before.settings if self.before else {}), **self._settings_begun()}
         """What a query's meaning depends on in the session, as it was and, once there is a session, is."""
         self.lost = {f for name in unreadable if past for f in past[-1].states[name].folders}
         """Folders that cannot be read."""
@@ -137,7 +138,7 @@ class PointRun:
             self._take(step, finished.step, finished.output)
             self.tell(f"found {step.kind} {step.name}")
             return True
-        if step.kind != "result":
+        if step.kind != "result" or self.job.policy == "full":
             return False
         query = _query(step)
         before = self.delivered.get(query)
@@ -193,9 +194,20 @@ class PointRun:
                 self.tell("started Spark")
             self._spark = session(self._given)
             self.settings = meaning(self._spark, self.settings)
+            # Steps that are done now may be found by an attempt in another session.
+            self.workspace.storage.replace(self._settings_file, json.dumps(self.settings).encode())
             if self._given is None:
                 self.tell("done Spark")
             self._meter = Meter(self._spark)
+
+    @property
+    def _settings_file(self) -> str:
+        return f"{layout.pending(self.attempt.number)}/settings.json"
+
+    def _settings_begun(self) -> dict[str, str]:
+        """The settings under which an earlier attempt at the run did its steps."""
+        told = self.workspace.storage.read(self._settings_file) if self.attempt.resumed else None
+        return json.loads(told) if told else {}
 
     def _prepare(self) -> None:
         self._open()
@@ -270,9 +282,9 @@ class PointRun:
         )
 
     def _delta(self, query: str, where: str, columns: Columns) -> str | None:
-        """Write how the result differs from its last delivery; the folder, or None if it is the first."""
+        """Write how the result differs from its last delivery; the folder, or None if it is the first or that cannot be told."""
         before = self.delivered.get(query)
-        if before is None or tuple(before.schema) != columns or any("map<" in kind for _, kind, _ in columns):
+        if before is None or tuple(before.schema) != columns or not all(orderable(kind) for _, kind, _ in columns):
             return None
         if self.workspace.check_result(replace(before, delta_folder=None)) or before.folder in self.lost:
             self.tell(f"what was delivered of {query} before is damaged, so that its change cannot be told")

@@ -79,15 +79,24 @@ class RunReport:
 
     @property
     def delta(self) -> DataFrame | None:
-        """What the result has more (weight above zero) and less (below) than at its last delivery."""
+        """What the result has more (weight above zero) and less (below) than at its last delivery; all of it at the first."""
         entry = self._delivered()
         if entry is None:
             return None
         if entry.delta_folder is not None:
             return self._rows(entry, entry.delta_folder, True)
         whole = self._rows(entry, entry.folder, False).withColumn(WEIGHT, F.lit(1).cast("bigint"))
-        assert self.file is not None
-        return whole if entry.run == self.file.number else whole.where("false")
+        assert self.file is not None and self.workspace is not None
+        if entry.run != self.file.number:
+            return whole.where("false")
+        earlier = next((run for run in self.workspace.history() if run.number < entry.run), None)
+        before = earlier.results.get(entry.query) if earlier else None
+        if before is not None and tuple(before.schema) == tuple(entry.schema):
+            raise JobError(
+                f"how {entry.query} changed at {entry.point} is not known: what was delivered before was damaged, or it has columns that cannot be compared",
+                hint="take the whole of it: `.result`",
+            )
+        return whole
 
     def _delivered(self) -> ResultEntry | None:
         if self.file is None:

@@ -62,6 +62,9 @@ MEANING = (
     "spark.sql.ansi.enabled",
     "spark.sql.caseSensitive",
     "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.timestampType",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.legacy.sizeOfNull",
 )
 """Settings by which the same query over the same rows gives something else."""
 _STAMPS = "spark.sql.parquet.outputTimestampType"

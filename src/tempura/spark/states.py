@@ -18,11 +18,11 @@ from types import TracebackType
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.column import Column as SparkColumn
-from pyspark.sql.types import NullType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
 from tempura.algebra import SortKey
 from tempura.errors import TempuraError
-from tempura.schema import WEIGHT, Column, Schema
+from tempura.schema import WEIGHT, Column, Schema, part_name
 from tempura.spark.names import declared, quoted, text
 from tempura.spark.session import parallelism
 
@@ -191,7 +191,20 @@ def _storable(frame: DataFrame) -> DataFrame:
 
 
 def _columns(frame: DataFrame) -> Schema:
-    return tuple(Column(f.name, f.dataType.simpleString(), True) for f in frame.schema.fields)
+    return tuple(Column(f.name, spelled(f.dataType), True) for f in frame.schema.fields)
+
+
+def spelled(kind: DataType) -> str:
+    """A type's name, as Spark's own but for names of parts: these are quoted where they have to be, so that it can be read again."""
+    match kind:
+        case ArrayType():
+            return f"array<{spelled(kind.elementType)}>"
+        case MapType():
+            return f"map<{spelled(kind.keyType)},{spelled(kind.valueType)}>"
+        case StructType():
+            return f"struct<{','.join(f'{part_name(f.name)}:{spelled(f.dataType)}' for f in kind.fields)}>"
+        case _:
+            return kind.simpleString()
 
 
 def _sorted(key: SortKey) -> SparkColumn:

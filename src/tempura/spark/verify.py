@@ -23,7 +23,7 @@ from tempura.job import Job
 from tempura.schema import WEIGHT, Column, orderable
 from tempura.spark.names import quoted
 from tempura.spark.reading import read_rows
-from tempura.spark.session import session
+from tempura.spark.session import meaning, session
 from tempura.spark.states import States
 from tempura.spark.steps import driver, explained
 from tempura.sqltext import read_expression
@@ -104,6 +104,8 @@ def verify(job: Job, *, spark: SparkSession | None = None) -> VerifyReport:
     asked = [(_checked(job, workspace, entry), _pins(job, runs, entry)) for entry in latest.results.values()]
     with driver():
         started = session(spark)
+        for entry, _ in asked:
+            meaning(started, runs[entry.run].settings)
         return VerifyReport(tuple(_verified(started, job, workspace, *each) for each in asked))
 
 

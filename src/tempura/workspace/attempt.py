@@ -34,6 +34,8 @@ class Begin:
     plan_digest: str
     started: str
     """When it was attempted first."""
+    upto: str | None = None
+    """The rows that were to be taken in."""
     version: int = FORMAT
 
     @cached_property

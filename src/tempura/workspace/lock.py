@@ -160,13 +160,13 @@ class Lock:
     def _beat(self) -> None:
         path = _path(self.number)
         while not self._stop.wait(BEAT):
-            if not self._storage.exists(path):
-                return
             try:
+                if not self._storage.exists(path):
+                    return
                 with self._still:
                     self._storage.replace(path, _CLAIM.dump_json(replace(self._claim, beat=_now())))
-            except WorkspaceError:
-                # A full disk, say. The next beat tries again, and a commit finds out whether the workspace is still ours.
+            except (OSError, WorkspaceError):
+                # A full disk, say, or a network that is down. The next beat tries again, and a commit finds out whether the workspace is still ours.
                 continue
 
 

@@ -84,11 +84,11 @@ class Workspace:
         """The attempt that was begun and not committed. Attempted again with the same pins and plan, it goes on where it stopped."""
         return attempts.pending(self.storage, self._next(self.latest()))
 
-    def begin(self, point: str, pins: Mapping[str, Version], plan_digest: str) -> Attempt:
+    def begin(self, point: str, pins: Mapping[str, Version], plan_digest: str, upto: str | None = None) -> Attempt:
         """Begin the next run, or go on with it if the same was begun before; what was begun otherwise is forgotten."""
         lock = self._held()
         latest = self.latest()
-        wanted = Begin(self._next(latest), point, pins, plan_digest, started=runfile.now())
+        wanted = Begin(self._next(latest), point, pins, plan_digest, started=runfile.now(), upto=upto)
         begun = self.pending()
         resumed = begun is not None and begun.key == wanted.key
         if begun is None or not resumed:

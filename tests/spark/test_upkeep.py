@@ -1,0 +1,168 @@
+"""What goes on around a job between its runs: tables are vacuumed, a process is killed, settings and policies change, values are odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from tempura.errors import JobError
+from tempura.job import Job
+from tempura.spark import point as running
+from tempura.spark.checks import CheckError
+from tempura.spark.run import run
+from tempura.spark.verify import verify as verified
+from tests.spark.runjobs import arrive, interpreted, put, ran, shop
+
+DAILY = "timeline: [{at: t1, deliver: true}, {at: t2, deliver: true}, {at: t3, deliver: true}]\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick(spark: SparkSession) -> Iterator[None]:
+    with interpreted(spark):
+        yield
+
+
+def one_table(folder: Path, query: str, table: str) -> Job:
+    return Job.parse(f'name: one\nquery: "{query}"\ntables: {{t: {table}}}\n{DAILY}', folder)
+
+
+def rows(report: object) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in report.result.collect()), key=repr)  # type: ignore[attr-defined]
+
+
+def test_what_was_vacuumed_is_not_missed_when_nothing_needs_it(spark: SparkSession, tmp_path: Path):
+    lake = str(tmp_path / "lake")
+    write_deltalake(lake, pa.table({"id": [1, 2, 3]}))
+    job = one_table(tmp_path, "SELECT count(*) AS n, sum(id) AS s FROM t", "{source: {kind: delta, path: lake}}")
+    ran(spark, job)
+    DeltaTable(lake).delete("id = 1")
+    ran(spark, job)
+    DeltaTable(lake).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    write_deltalake(lake, pa.table({"id": [7]}), mode="append")
+    assert rows(ran(spark, job)) == [(3, 12)]
+
+
+def test_names_of_parts_of_any_kind(spark: SparkSession, tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/1.json").write_text('{"id": 1, "payload": {"userId": "x"}}\n')
+    table = (
+        "{columns: {id: bigint, payload: 'struct<userId: string>'}, source: {kind: files, path: data, format: json}}"
+    )
+    assert rows(ran(spark, one_table(tmp_path, "SELECT payload.userId AS u FROM t", table))) == [("x",)]
+    odd = pa.table({"id": [1], "user": pa.array([{"user-id": "y"}], pa.struct({"user-id": pa.string()}))})
+    put(tmp_path / "odd/1.parquet", {f.name: f.type for f in odd.schema}, [tuple(r.values()) for r in odd.to_pylist()])
+    query = "SELECT named_struct('first name', user.`user-id`) AS named FROM t"
+    job = replace(one_table(tmp_path, query, "{source: {kind: files, path: odd, format: parquet}}"), name="odd")
+    job = replace(job, workspace=str(tmp_path / "other"))
+    assert rows(run(job, spark=spark)) == [(("y",),)]
+    assert verified(job, spark=spark).same
+
+
+def test_infinite_numbers(spark: SparkSession, tmp_path: Path):
+    put(tmp_path / "data/1.parquet", {"x": pa.float64()}, [(float("inf"),), (1.0,)])
+    job = one_table(tmp_path, "SELECT max(x) AS x FROM t", "{source: {kind: files, path: data, format: parquet}}")
+    assert rows(ran(spark, job)) == [(float("inf"),)]
+
+
+def test_full_recomputes_what_did_not_change(spark: SparkSession, tmp_path: Path):
+    arrive(tmp_path, 1, 4, ["o1-0"])
+    job = shop(tmp_path, timeline="{at: t1, deliver: true}, {at: t2, deliver: true}, {at: t3, deliver: true}")
+    first = ran(spark, job)
+    again = ran(spark, replace(job, policy="full"))
+    assert not again.steps[0].reused and again.file and first.file
+    assert again.file.results["result"].folder != first.file.results["result"].folder
+    assert ran(spark, job).steps[0].reused
+
+
+def test_what_is_declared_not_null_is_looked_at(spark: SparkSession, tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/1.csv").write_text("id,name\n1,a\n2,\n")
+    query = "SELECT count(*) AS n FROM t WHERE 'b' NOT IN (SELECT name FROM t)"
+    table = "{{columns: {{id: bigint, name: {kind}}}, source: {{kind: files, path: data, format: csv, options: {{header: true}}}}}}"
+    believed = one_table(tmp_path, query, table.format(kind="string not null"))
+    with pytest.raises(CheckError, match=r"a column that is declared not null is NULL: \{\"name\":null\}") as caught:
+        run(believed, spark=spark)
+    assert "declare the column without `not null`" in str(caught.value)
+    assert rows(ran(spark, one_table(tmp_path, query, table.format(kind="string")))) == [(0,)]
+    # Declared later, all that was read before is looked at, too.
+    with pytest.raises(CheckError, match="declared not null"):
+        run(believed, spark=spark)
+
+
+def test_a_key_without_a_value_that_is_gone_again(spark: SparkSession, tmp_path: Path):
+    types = {"op": pa.string(), "id": pa.int64(), "x": pa.int64()}
+    put(tmp_path / "log/1.parquet", types, [("I", None, 1), ("I", 2, 5), ("D", None, 1)])
+    table = "{key: id, columns: {id: bigint, x: bigint}, source: {kind: changes, path: log, format: parquet, operation: op}}"
+    job = one_table(tmp_path, "SELECT id, sum(x) AS x FROM t GROUP BY id", table)
+    assert rows(ran(spark, job)) == [(2, 5)]
+    put(tmp_path / "log/2.parquet", types, [("I", None, 1)])
+    with pytest.raises(CheckError, match="a key is NULL"):
+        run(job, spark=spark)
+
+
+def test_a_change_that_cannot_be_told_is_not_made_up(spark: SparkSession, tmp_path: Path):
+    put(tmp_path / "data/1.parquet", {"id": pa.int64()}, [(1,)])
+    table = "{source: {kind: folders, path: batches, format: parquet}}"
+    put(tmp_path / "batches/1/1.parquet", {"id": pa.int64()}, [(1,)])
+    job = one_table(tmp_path, "SELECT map('a', id) AS m FROM t", table)
+    assert run(job, spark=spark).delta.count() == 1, "at first, all of it is new"
+    put(tmp_path / "batches/2/1.parquet", {"id": pa.int64()}, [(2,)])
+    second = run(job, spark=spark)
+    assert second.result.count() == 2
+    with pytest.raises(JobError, match="how result changed at t2 is not known"):
+        second.delta.count()
+
+
+class Killed(BaseException):
+    """Ends a run like a kill does: nothing is cleaned up or marked."""
+
+
+def killed(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, job: Job) -> None:
+    """Run until all steps are done, and no further."""
+
+    def end(run: running.PointRun) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.PointRun, "_run_file", end)
+        with pytest.raises(Killed):
+            run(job, spark=spark)
+
+
+def test_settings_of_a_killed_run_hold_for_the_next_attempt(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    arrive(tmp_path, 1, 4, ["o1-0"])
+    job = shop(tmp_path, timeline="{at: t1, deliver: true}, {at: t2, deliver: true}")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    killed(monkeypatch, spark, job)
+    report = run(job, spark=spark)
+    assert report.file and all(step.reused for step in report.steps)
+    assert report.file.settings["spark.sql.session.timeZone"] == zone
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        arrive(tmp_path, 2, 4, ["o1-1"])
+        with pytest.raises(JobError, match="timeZone = Asia/Tokyo"):
+            run(job, spark=spark)
+        with pytest.raises(JobError, match="timeZone = Asia/Tokyo"):
+            verified(job, spark=spark)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    ran(spark, job)
+
+
+def test_another_end_of_a_point_is_heeded_after_a_kill(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for at in (10, 20):
+        arrive(tmp_path, at, 4)
+    line = "{{at: t1, deliver: true{upto}}}, {{at: t2, deliver: true}}"
+    killed(monkeypatch, spark, shop(tmp_path, timeline=line.format(upto="")))
+    report = ran(spark, shop(tmp_path, timeline=line.format(upto=", upto: 10")))
+    assert sum(row["n"] for row in report.result.collect()) == 4
