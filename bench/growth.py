@@ -113,6 +113,8 @@ def _judge(found: _record.Experiment, name: str) -> None:
         wanted = f"at most {MOST}x" if name in LINEAR else "growth"
         met = ratio <= MOST if name in LINEAR else None
         found.expect(f"{name}, {kind}: {wanted} over {HISTORY[-1]}x history", told, met)
+        beside = [cell[cpu] / cell[cpu.replace("last", "batch")] for cell in cells]
+        found.expect(f"{name}, {kind}: over recomputing", f"{min(beside):.2f}x to {max(beside):.2f}x", None)
     wrong = [f"{cell['history']}x" for cell in cells if not cell["right"]]
     found.expect(f"{name}: every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
 
