@@ -336,6 +336,10 @@ def test_upto_takes_in_the_file_that_it_names(tmp_path: Path):
     assert sorted(source.pin(None, "2026-11-15")["files"]) == ["2026-11-14.parquet", "2026-11-15.parquet"]
     assert len(source.pin(None, "2026-11")["files"]) == 3, "all of November"
     assert len(source.pin(None, "2026-10")["files"]) == 0
+    for name in ("20261115-am", "20261115-pm"):
+        write(tmp_path / f"halves/{name}.parquet", op=["I"], id=[1])
+    halves = changes(tmp_path, by="files", path="halves")
+    assert list(halves.pin(None, "20261115-am")["files"]) == ["20261115-am.parquet"]
 
 
 def test_rows_by_spark_that_the_log_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -21,7 +21,7 @@ from tempura.errors import JobError, SourceError
 from tempura.schema import Column
 from tempura.sources import Change, Files, FilesSource, FoldersSource, Source, Version
 from tempura.sources.parquet import ParquetContents
-from tempura.sources.summary import SAMPLE, Summary, sampled
+from tempura.sources.summary import SAMPLE, Known, Summary, sampled
 from tests.readings import bag
 
 SALES = (Column("id", "bigint"), Column("price", "double"))
@@ -255,6 +255,16 @@ def test_a_file_outside_of_the_folders_that_tell_a_column(tmp_path: Path):
     source = files(tmp_path, columns=columns, arrival=None)
     write(tmp_path / "data/extra/b.parquet", id=[2])
     assert "the column 'day' is told by folders, and 'extra/b.parquet' is in none that tells it" in error(source)
+    for name in ("a/x.json", "day=2026-11-15/y.json"):
+        (tmp_path / "json" / name).parent.mkdir(parents=True)
+        (tmp_path / "json" / name).write_text('{"id": 1}\n')
+    source = files(tmp_path, columns=columns, arrival=None, path="json", format="json")
+    assert "the column 'day' is told by folders, and 'a/x.json' is in none that tells it" in error(source)
+
+
+def test_an_empty_file_does_not_tell_what_another_does_not():
+    known, unknown = Summary(0, {"a": Known(0)}), Summary(3)
+    assert known.merged(unknown).known == unknown.merged(known).known == {}
 
 
 def test_missing_and_unreadable_paths(tmp_path: Path):

@@ -124,17 +124,28 @@ def _pinned(source: Source, since: Version | None, upto: str | None) -> Version:
     now = source.read_as()
     version: Version = source.pin(since, upto) if before["kind"] == now["kind"] else {}
     for name in ("kind", *sorted(before.keys() | now.keys())):
-        if before.get(name) != now.get(name):
+        if not _means_the_same(name, before.get(name), now.get(name), now):
             raise source.error(
                 f"`{name}` was {before.get(name, 'not there')} when it was read before, and is {now.get(name, 'not there')} now",
                 "change it back, or forget the states and start again (`tempura reset`)",
             )
-    step, came = source.change(since, version), (since or {}).get(_CAME)
-    if since is not None and came is None:
-        return {**version, _READ_AS: now}  # It goes on from a run that did not note it.
-    gone = came or {"inserted": 0.0, "deleted": 0.0}
-    total = {"inserted": gone["inserted"] + step.inserted, "deleted": gone["deleted"] + step.deleted}
+    step, so_far = source.change(since, version), _came(source, since)
+    total = {"inserted": so_far.inserted + step.inserted, "deleted": so_far.deleted + step.deleted}
     return {**version, _READ_AS: now, _CAME: total}
+
+
+def _came(source: Source, version: Version | None) -> Change:
+    """The rows that came and went until a version, as it notes, or, if it does not, as the source can tell."""
+    if version is None:
+        return Change(0.0, 0.0)
+    return Change(**version[_CAME]) if _CAME in version else source.change(None, version)
+
+
+def _means_the_same(name: str, before: str | None, now: str | None, reading: Mapping[str, str]) -> bool:
+    """Whether what decides how a source is read is as it was. Only in JSON does case tell names apart; where they were written without it, they mean what they meant."""
+    if name == "columns" and reading.get("format") != "json" and before and now:
+        return before.lower().replace("`", "") == now.lower().replace("`", "")
+    return before == now
 
 
 def check(job: Job, pins: Pins) -> None:
@@ -148,7 +159,7 @@ def pins(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int) ->
 
     An attempt that failed has pinned what may have made it fail, so that the next one looks again.
     """
-    since: Pins = past[-1].pins if past else {}
+    since: Pins = {name: version for run in past for name, version in run.pins.items()}
     begun = workspace.pending()
     if (
         begun is None
@@ -271,11 +282,10 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
 
 def _change(source: Source, since: Version | None, version: Version) -> Change:
     """The rows that came and went from one version to another, as noted, or else as the source can tell."""
-    before = {"inserted": 0.0, "deleted": 0.0} if since is None else since.get(_CAME)
-    if before is None or _CAME not in version:
+    if _CAME not in version or (since is not None and _CAME not in since):
         return source.change(since, version)
-    now = version[_CAME]
-    return Change(now["inserted"] - before["inserted"], now["deleted"] - before["deleted"])
+    now, before = _came(source, version), _came(source, since)
+    return Change(now.inserted - before.inserted, now.deleted - before.deleted)
 
 
 def _usable(table: Table) -> dict[str, ColumnStatistics]:

@@ -31,7 +31,7 @@ def reserved(name: str) -> bool:
 
 def orderable(type_name: str) -> bool:
     """Whether Spark can sort values of a type, and take the greatest."""
-    return re.search(r"\b(?:map|variant)\b", type_name) is None
+    return re.search(r"\bmap<|\bvariant\b(?!\s*:)", re.sub("`[^`]*`", "", type_name)) is None
 
 
 def part_name(name: str) -> str:
@@ -71,7 +71,7 @@ def as_declared(name: str) -> str:
 
 
 class Column(NamedTuple):
-    """A column: its name, its Spark SQL type in lower case (`decimal(7,2)`), and whether it may be NULL."""
+    """A column: its name, its Spark SQL type in lower case (`decimal(7,2)`; names of parts are as they are), and whether it may be NULL."""
 
     name: str
     type: str = UNKNOWN

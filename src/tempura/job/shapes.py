@@ -151,7 +151,7 @@ def column(name: str, text: str, in_key: bool) -> Column:
 
 
 def spark_type(text: str) -> str:
-    """A type as Spark SQL names it, in lower case; raises ValueError for what is none."""
+    """A type as Spark SQL names it, in lower case but for the names of parts; raises ValueError for what is none."""
     try:
         tree = cast("Any", sqlglot.parse_one(text, dialect="spark", into=exp.DataType))
     except SqlglotError:

@@ -54,9 +54,11 @@ class Contents(ABC):
             return None
         values = arrival.normal(self.values([arrival.column]).column(0))
         missing = values.null_count + (
-            pc.sum(pc.is_nan(values)).as_py() or 0 if arrival.type in ("float", "double") else 0
+            pc.sum(pc.invert(pc.is_finite(values))).as_py() or 0 if arrival.type in ("float", "double") else 0
         )
         if missing:
-            raise ValueError(f"{missing:,} rows have no value in the arrival column {arrival.column!r}")
+            raise ValueError(
+                f"{missing:,} rows have no value in the arrival column {arrival.column!r}, or no finite one"
+            )
         both = pc.min_max(values)
         return arrival.stored(both["min"].as_py()), arrival.stored(both["max"].as_py())

@@ -114,6 +114,8 @@ class DeltaSource(Source):
         if self.reader == "spark":
             return self._change_by_spark(since, version)
         weights, retracts = self._net(since, version), self.retracts
+        there = {f.path for f in self._files(version["version"])} if weights else set[str]()
+        self._check_there([f.path for f in weights if f.path not in there], version["version"])
         if not retracts and any(weight < 0 for weight in weights.values()):
             raise self.error(
                 f"rows were taken back after version {since['version']} of a table that is append-only now", _AGAIN
@@ -127,6 +129,10 @@ class DeltaSource(Source):
         found = Summary(rows, {c: k for c, k in known.items() if k}, Summary.of_json(version["sampled"]).sampled)
         return TableStatistics(rows, sum(a["size_bytes"] for a in actions), found.statistics(rows))
 
+    def never_null(self, version: Version) -> frozenset[str]:
+        actions = self._actions(self._opened(version["version"]))
+        return frozenset(c for c in version["columns"] if (known := _known(actions, c)) and not known.nulls)
+
     def change(self, since: Version | None, version: Version) -> Change:
         if since is None:
             return Change(self._held(version), 0)
@@ -137,8 +143,12 @@ class DeltaSource(Source):
             more = self._held(version) - self._held(since)
             return Change(max(1, more), max(1, -more) if self.retracts else 0)
         inserted = deleted = 0
-        for file, weight in self._net(since, version).items():
-            rows = weight * self._rows(file)
+        weights = self._net(since, version)
+        # Of a file that goes, the log need not tell how many rows it had; it may be vacuumed.
+        gone = any(f.rows is None and weight < 0 for f, weight in weights.items())
+        before = {f.path: f for f in self._files(since["version"])} if gone else {}
+        for file, weight in weights.items():
+            rows = weight * self._rows(before.get(file.path, file) if file.rows is None else file)
             inserted, deleted = inserted + max(0, rows), deleted + max(0, -rows)
         return Change(inserted, deleted)
 
@@ -246,8 +256,6 @@ class DeltaSource(Source):
             weights = net_change(self._commit(n) for n in range(since["version"] + 1, version["version"] + 1))
         except Unsupported as error:
             raise self._unsupported(str(error)) from None
-        there = {f.path for f in self._files(version["version"])} if weights else set[str]()
-        self._check_there([f.path for f in weights if f.path not in there], version["version"])
         untold = [f for f, weight in weights.items() if weight < 0 and not f.partition]
         if untold and self._opened(version["version"]).metadata().partition_columns:
             # Of a file that goes, the log need not tell the partition.
@@ -277,8 +285,11 @@ class DeltaSource(Source):
     def _rows(self, file: DataFile) -> int:
         if file.rows is not None:
             return file.rows
-        with self._read(file.path) as contents:
-            return contents.rows
+        try:
+            with self._read(file.path) as contents:
+                return contents.rows
+        except FileNotFoundError:
+            raise self.error(f"its file {file.path!r} is no longer there", _AGAIN) from None
 
     def _sampled(self, table: Any) -> Summary:
         first = next(iter(self._actions(table)), None)

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -245,7 +244,7 @@ class FileBased(Source):
             found = self._found_columns(fresh[0])
         if self.columns is None or (self.format == "parquet" and not found):
             return found
-        told = _folder_values(next(chain(before.files if before else (), fresh), ""))
+        told = {n for file in ([*before.files][:1] if before and before.files else fresh) for n in _folder_values(file)}
         declared = {c.name: c.type for c in self.columns if c.name in found or c.name not in told}
         types = {**found, **self.hidden_types}
         expected = declared | {n: types[n] for n in self.hidden if n not in declared and n in types}

@@ -85,8 +85,11 @@ class ByBatch(Order):
 
     def _reaches(self, upto: str, batch: str) -> bool:
         """Whether a batch arrives by then. A file's name may go on where `upto` ends: `2026-11-15.json` is there by 2026-11-15."""
-        key, limit = natural(_value(batch)), natural(upto)
-        return (key if self.folders else key[: len(limit)]) <= limit
+        value = _value(batch)
+        key, limit = natural(value), natural(upto)
+        if self.folders:
+            return key <= limit
+        return key[: len(limit)] <= limit or (not upto[-1:].isdecimal() and value.startswith(upto))
 
     def batch(self, name: str) -> str:
         if not self.folders:

@@ -76,6 +76,6 @@ def same_type(declared: str, found: str) -> bool:
 
 
 def _canonical(name: str) -> str:
-    name = re.sub(r"(var)?char\(\d+\)", "string", name.lower().replace(" ", ""))
+    name = re.sub(r"(var)?char\(\d+\)", "string", re.sub("[ `]", "", name.lower()))
     name = re.sub(r"decimal\((\d+)\)", r"decimal(\1,0)", name)
     return re.sub(r"decimal(?!\()", "decimal(10,0)", name).replace("timestamp_ltz", "timestamp")

@@ -78,7 +78,7 @@ class Summary:
     def merged(self, other: Summary) -> Summary:
         """Both together: a column is known if both know it, and the older sample stays."""
         if not self.rows or not other.rows:
-            known = self.known or other.known
+            known = self.known if self.rows else other.known
         else:
             known = {c: k.merged(other.known[c]) for c, k in self.known.items() if c in other.known}
         return Summary(self.rows + other.rows, known, self.sampled or other.sampled)

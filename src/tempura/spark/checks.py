@@ -2,7 +2,7 @@
 
 They cost what changed: a table without new rows is not looked at, and of one with new rows only those that share a key with them (or, where there is none, are equal
 to a row taken away) are counted, found by a semi-join with the new ones on the columns that matter. What was checked before stays checked: the run
-file says under which key. All tables are looked at in one query.
+file says under which key, and of which columns. All tables are looked at in one query.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EXAMPLES = 3
 BROADCAST = 1_000_000
 """Up to so many new rows are copied to every task, so that the rows before them are not shuffled."""
 
-_COUNT, _LEAST = "__n", "__least"
+_COUNT, _LEAST, _LACKS = "__n", "__least", "__lacks"
 
 
 class CheckError(SourceError):
@@ -90,9 +90,11 @@ def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
 
 def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> Check | None:
     table, source = job.catalog[name], source_of(job, name)
-    rows, log = source.snapshot(pins[name]), source.logged
     never = source.never_null(pins[name])
     required = tuple(c for c in _required(table) if c not in never)
+    if not table.key and not source.logged and not required:
+        return None
+    rows, log = source.snapshot(pins[name]), source.logged
     if since is None:
         return Check(table.name, table.key, log, rows, required=required)
     change = source.change(since, pins[name])
@@ -156,11 +158,12 @@ def _suspects(spark: SparkSession, check: Check) -> DataFrame:
 
 
 def _missing(spark: SparkSession, check: Check) -> DataFrame:
-    """Some new rows that lack what they must have, shown by these columns."""
-    rows = _weighted(read(spark, check.arrived or check.rows)).where(_any_null(check.required))
-    counts = rows.groupBy(*_named(check.required)).agg(F.sum(WEIGHT).alias(_COUNT)).where(F.col(_COUNT) > 0)
-    row = F.to_json(F.struct(*_named(check.required)), {"ignoreNullFields": "false"})
-    return counts.limit(EXAMPLES).select(F.lit(check.table), F.lit("missing"), row, F.col(_COUNT))
+    """The columns that some new rows lack and must have."""
+    lacks = F.filter(F.array(*(F.when(F.col(quoted(c)).isNull(), c) for c in check.required)), lambda c: c.isNotNull())
+    rows = _weighted(read(spark, check.arrived or check.rows)).select(F.concat_ws(", ", lacks).alias(_LACKS), WEIGHT)
+    counts = rows.where(F.col(_LACKS) != "").groupBy(_LACKS).agg(F.sum(WEIGHT).alias(_COUNT))
+    wrong = counts.where(F.col(_COUNT) > 0).limit(EXAMPLES)
+    return wrong.select(F.lit(check.table), F.lit("missing"), F.col(_LACKS), F.col(_COUNT))
 
 
 def _touched(rows: DataFrame, arrived: DataFrame, check: Check) -> DataFrame:

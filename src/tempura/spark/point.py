@@ -31,6 +31,7 @@ from tempura.spark.session import meaning, session
 from tempura.spark.states import States, buckets
 from tempura.spark.steps import driver, explained, frame, order_left
 from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
+from tempura.workspace.attempt import finished_steps
 from tempura.workspace.change import write_change
 from tempura.workspace.damage import unreadable
 from tempura.workspace.runfile import Columns, now
@@ -172,10 +173,11 @@ class PointRun:
     def _check(self) -> None:
         """Check what arrived, unless an earlier attempt has."""
         place = f"{layout.pending(self.attempt.number)}/checks.json"
-        noted = self.workspace.storage.read(place)
-        todo = due(self.job, self.before, self.course.pins[-1]) if noted is None else ()
-        if noted is not None:
-            self.checks = json.loads(noted)
+        noted = json.loads(self.workspace.storage.read(place) or b"{}")
+        if noted.get("checked") == checked(self.job):
+            self.checks = noted["measured"]
+            return
+        todo = due(self.job, self.before, self.course.pins[-1])
         if not todo:
             return
         self.tell(f"checking {', '.join(check.table for check in todo)}")
@@ -186,7 +188,9 @@ class PointRun:
             carry_out(self._spark, todo)
         fault("after the checks")
         self.checks = asdict(span.measured())
-        self.workspace.storage.replace(place, json.dumps(self.checks).encode())
+        self.workspace.storage.replace(
+            place, json.dumps({"checked": checked(self.job), "measured": self.checks}).encode()
+        )
 
     def _open(self) -> None:
         if self._spark is None:
@@ -205,8 +209,9 @@ class PointRun:
         return f"{layout.pending(self.attempt.number)}/settings.json"
 
     def _settings_begun(self) -> dict[str, str]:
-        """The settings under which an earlier attempt at the run did its steps."""
-        told = self.workspace.storage.read(self._settings_file) if self.attempt.resumed else None
+        """The settings under which an earlier attempt at the run did steps; where it did none, others may be tried."""
+        done = self.attempt.resumed and finished_steps(self.workspace.storage, self.attempt.begun)
+        told = self.workspace.storage.read(self._settings_file) if done else None
         return json.loads(told) if told else {}
 
     def _prepare(self) -> None:

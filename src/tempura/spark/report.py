@@ -90,10 +90,9 @@ class RunReport:
         if entry.run != self.file.number:
             return whole.where("false")
         earlier = next((run for run in self.workspace.history() if run.number < entry.run), None)
-        before = earlier.results.get(entry.query) if earlier else None
-        if before is not None and tuple(before.schema) == tuple(entry.schema):
+        if earlier is not None and entry.query in earlier.results:
             raise JobError(
-                f"how {entry.query} changed at {entry.point} is not known: what was delivered before was damaged, or it has columns that cannot be compared",
+                f"how {entry.query} changed at {entry.point} is not known: what was delivered before was damaged or had other columns, or some cannot be compared",
                 hint="take the whole of it: `.result`",
             )
         return whole

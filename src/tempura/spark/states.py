@@ -191,18 +191,18 @@ def _storable(frame: DataFrame) -> DataFrame:
 
 
 def _columns(frame: DataFrame) -> Schema:
-    return tuple(Column(f.name, spelled(f.dataType), True) for f in frame.schema.fields)
+    return tuple(Column(f.name, _spelled(f.dataType), True) for f in frame.schema.fields)
 
 
-def spelled(kind: DataType) -> str:
+def _spelled(kind: DataType) -> str:
     """A type's name, as Spark's own but for names of parts: these are quoted where they have to be, so that it can be read again."""
     match kind:
         case ArrayType():
-            return f"array<{spelled(kind.elementType)}>"
+            return f"array<{_spelled(kind.elementType)}>"
         case MapType():
-            return f"map<{spelled(kind.keyType)},{spelled(kind.valueType)}>"
+            return f"map<{_spelled(kind.keyType)},{_spelled(kind.valueType)}>"
         case StructType():
-            return f"struct<{','.join(f'{part_name(f.name)}:{spelled(f.dataType)}' for f in kind.fields)}>"
+            return f"struct<{','.join(f'{part_name(f.name)}:{_spelled(f.dataType)}' for f in kind.fields)}>"
         case _:
             return kind.simpleString()
 

@@ -105,7 +105,7 @@ def verify(job: Job, *, spark: SparkSession | None = None) -> VerifyReport:
     with driver():
         started = session(spark)
         for entry, _ in asked:
-            meaning(started, runs[entry.run].settings)
+            _check_settings(started, runs[entry.run], entry)
         return VerifyReport(tuple(_verified(started, job, workspace, *each) for each in asked))
 
 
@@ -122,6 +122,17 @@ def _checked(job: Job, workspace: Workspace, entry: ResultEntry) -> ResultEntry:
             hint="restore it from a backup, or `tempura reset` and run its point again",
         )
     return entry
+
+
+def _check_settings(spark: SparkSession, run: RunFile, entry: ResultEntry) -> None:
+    """Raise an error if the session would understand the query otherwise than the one that made the result."""
+    try:
+        meaning(spark, run.settings)
+    except JobError as error:
+        raise JobError(
+            f"the result {entry.query} of {entry.point} cannot be computed anew: {error.message}",
+            hint="verify it in a session with the settings that it was made under",
+        ) from error
 
 
 def _pins(job: Job, runs: Mapping[int, RunFile], entry: ResultEntry) -> Pins:

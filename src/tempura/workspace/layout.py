@@ -3,7 +3,8 @@
     workspace.json              its format and the job it belongs to
     lock/                       who holds it
     runs/<n>.json               what run n did, and all that can be read after it
-    pending/<n>/                how far an unfinished run n has got: begin.json, and a file for each finished step
+    pending/<n>/                how far an unfinished run n has got: begin.json, what was checked (checks.json), the session's settings (settings.json), whether
+                                it failed, and a file for each finished step
     states/<name>/<n>-<claim>/  the rows of a state, of a result, and of the change to a result, written by run n
     results/<query>/<n>-<claim>/
     deltas/<query>/<n>-<claim>/

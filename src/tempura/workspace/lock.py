@@ -111,7 +111,7 @@ class Lock:
         try:
             if self._storage.exists(_path(mine)):
                 self._storage.replace(f"{FOLDER}/{mine}.released", b"")
-        except WorkspaceError:
+        except (OSError, WorkspaceError):
             # What happened before is what should be told; the claim ends with the process.
             if error is None:
                 raise
