@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,8 +82,8 @@ def measure() -> None:
         for table in KEYS:
             found[table] = tpcds.measure(connection, table, exactly=True)
             for name, column in found[table]["columns"].items():
-                seen = asdict(tpcds.shown(1)[name])
-                column |= {"rises": seen["rises"], "run": seen["run"] if seen["run"] > 1 else None}
+                seen = tpcds.shown(1)[name]
+                column |= {"rises": seen.rises, "run": seen.run if seen.run > 1 else None}
     FILE.write_text(_lines(found))
 
 

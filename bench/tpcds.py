@@ -171,7 +171,7 @@ def _one(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
     return connection.execute(text).fetchall()[0][0]
 
 
-def statistics(sf: float) -> Mapping[str, Any]:
+def statistics(sf: float) -> dict[str, Any]:
     """What was measured when the tables of a scale factor were made."""
     return json.loads((generate(sf) / "statistics.json").read_text())
 
@@ -186,7 +186,7 @@ def shown(sf: float) -> Mapping[str, Sampled]:
 
 def described(sf: float) -> dict[str, Any]:
     """The statistics of a scale factor, with the columns that rise together; how rows lie, files that are there tell themselves."""
-    measured = json.loads(json.dumps(statistics(sf)))
+    measured = statistics(sf)
     for table in measured.values():
         for name, column in table["columns"].items():
             column |= {"rises": shown(sf)[name].rises, "run": None}
