@@ -286,6 +286,9 @@ def test_memo_trace_and_why_of_the_example():
 def test_a_limit_on_the_last_run_that_only_recomputing_meets():
     """What recomputing meets is met, although avoiding it would not; and what other baselines cannot meet is no error."""
     least = json.loads(run("plan", str(JOB), "--objective", "latest-first", "--json").output)["cost"]["total"]
+    shown = run("plan", str(JOB), "--objective", "latest-first").output
+    assert shown.startswith(f"gross-revenue: work of the last run {number(least)} (latest-first)")
+    assert "recomputing (last run)" in shown
     result = run("plan", str(JOB), "--objective", f"last-run-at-most:{least * 1.01}", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["cost"]["work"]["t2"] <= least * 1.01

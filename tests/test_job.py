@@ -317,6 +317,19 @@ def test_missing_file():
         Job.load("nowhere/job.yaml")
 
 
+# Paths.
+
+
+def test_paths_may_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "profile.json").write_text('{"job": 2.5}')
+    (tmp_path / "query.sql").write_text("SELECT category FROM category")
+    query = next(line for line in GOOD.splitlines() if line.startswith("query:"))
+    job = Job.parse(GOOD.replace(query, "query: ~/query.sql") + "cluster: ~/profile.json\nworkspace: ~/work\n", "/")
+    assert (job.cluster, job.workspace) == (Profile(job=2.5), str(tmp_path / "work"))
+    assert job.queries == {MAIN: "SELECT category FROM category"}
+
+
 # The profile of the cluster.
 
 

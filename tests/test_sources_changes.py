@@ -22,6 +22,7 @@ from tempura.sources import (
     Change,
     ChangesSource,
     DeltaSource,
+    Files,
     Operation,
     Part,
     Source,
@@ -269,6 +270,14 @@ def test_delta_statistics(tmp_path: Path):
     assert (known.columns["id"].least, known.columns["id"].greatest, known.columns["id"].distinct) == (0, 99, 100)
     assert (known.columns["day"].greatest, known.columns["day"].distinct) == (4, 5)
     assert known.columns["n"].null_share == 0.5
+
+
+def test_a_delta_table_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_deltalake(str(tmp_path / "lake"), pa.table({"id": [1]}))
+    source = delta(tmp_path / "elsewhere", path="~/lake")
+    (part,) = source.snapshot(pinned(source)).parts
+    assert isinstance(part.origin, Files) and all(p.startswith(f"{tmp_path}/lake/") for p in part.origin.paths)
 
 
 def test_delta_upto_a_time(tmp_path: Path):

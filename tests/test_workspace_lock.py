@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,20 +116,20 @@ def test_the_heart_beats_also_after_a_beat_that_failed(tmp_path: Path, monkeypat
     monkeypatch.setattr(lock, "BEAT", 0.01)
     monkeypatch.setattr(lock, "_now", lambda: datetime.now(UTC).isoformat())
     storage = Storage.at(tmp_path)
-    replace, exists, failures, down = storage.replace, storage.exists, iter(range(3)), iter(range(2))
+    replace, read, failures, down = storage.replace, storage.read, iter(range(3)), iter(range(2))
 
     def failing(path: str, content: bytes) -> None:
         if next(failures, None) is not None:
             raise WorkspaceError("the disk is full")
         replace(path, content)
 
-    def unreachable(path: str) -> bool:
-        if path.endswith(".json") and next(down, None) is not None:
+    def unreachable(path: str) -> bytes | None:
+        if threading.current_thread().name == lock.CLOCKWORK and next(down, None) is not None:
             raise OSError("the network is down")
-        return exists(path)
+        return read(path)
 
     monkeypatch.setattr(storage, "replace", failing)
-    monkeypatch.setattr(storage, "exists", unreachable)
+    monkeypatch.setattr(storage, "read", unreachable)
     with Lock(storage, "run"):
         first = lock.holder(storage)
         limit = time.monotonic() + 10
@@ -136,6 +137,22 @@ def test_the_heart_beats_also_after_a_beat_that_failed(tmp_path: Path, monkeypat
             time.sleep(0.01)
         last = lock.holder(storage)
         assert first and last and last.beat > first.beat and next(failures, None) is None and next(down, None) is None
+
+
+def test_what_failed_is_told_also_where_the_lock_cannot_be_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    storage = Storage.at(tmp_path)
+
+    def full(path: str, content: bytes) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(storage, "replace", full)
+    with pytest.raises(KeyError, match="what happened"), Lock(storage, "run"):
+        raise KeyError("what happened")
+    monkeypatch.undo()
+    storage.delete("lock/1.json")
+    monkeypatch.setattr(storage, "replace", full)
+    with pytest.raises(OSError, match="the disk is full"), Lock(storage, "run"):
+        pass
 
 
 def test_who_lost_the_lock_commits_nothing(tmp_path: Path):
@@ -153,6 +170,18 @@ def test_who_lost_the_lock_commits_nothing(tmp_path: Path):
         assert not (place / "runs").exists()
     # Leaving does not touch the claim of the other.
     assert taken.exists() and (found := workspace.holder()) and found.pid == 9
+
+
+def test_of_two_that_created_the_same_claim_the_one_whose_it_is_commits(tmp_path: Path):
+    """On a file system that does not create atomically, both may have gone on."""
+    place = tmp_path / "workspace"
+    workspace = Workspace.open(place, "sales")
+    with workspace.lock("run"):
+        attempt = workspace.begin("mon", {}, "plan")
+        other = claim(tmp_path, 1, token="other", pid=9).replace(place / "lock" / "1.json")
+        with pytest.raises(LockedError, match="was taken over by process 9"):
+            attempt.commit(RunFile("sales", "d", 1, "mon", "s", "f", {}, {}, {}))
+    assert other.exists() and not (place / "lock" / "1.released").exists() and not (place / "runs").exists()
 
 
 def test_changes_need_the_lock(tmp_path: Path):

@@ -6,7 +6,7 @@ come, as far as the job says. A point at which nothing was run is left out of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from tempura.job import Job
 from tempura.sources import Change, Reading, Source, Version
 from tempura.sources.expected import completed, without_key
 from tempura.standing import Kept, Standing
-from tempura.timeline import Timeline
+from tempura.timeline import Point, Timeline
 from tempura.workspace import RunFile, StateEntry, Workspace, layout
 from tempura.workspace.runfile import RESET
 
@@ -101,7 +101,7 @@ def next_point(job: Job, past: Sequence[RunFile], at: str | None) -> int | None:
             f"the point {at!r} is in the past: {names[last]!r} has been run already",
             hint=f"the next point is {names[last + 1]!r}"
             if last + 1 < len(names)
-            else "all points are done; `tempura reset` starts afresh",
+            else "all points are done: add others to the timeline to go on",
         )
     return wanted
 
@@ -200,11 +200,11 @@ def lay(
     unreadable: Mapping[str, str] = {},
 ) -> Course:
     """The course at a point, with the versions that the tables have there; states that turned out to be unreadable are left out."""
-    names = [p.name for p in job.timeline.points]
+    entries, notes = _whole(workspace, past[-1].states if past else {}, unreadable)
+    told = _told(job, past, point, entries.values())
     known = {p.name: p for p in job.timeline.points}
-    # Of a table that the job had not got then, a run cannot tell the version.
-    told = [r for r in past if r.point in known and names.index(r.point) < point and set(job.catalog) <= set(r.pins)]
-    timeline = Timeline((*(known[r.point] for r in told), *job.timeline.points[point:]))
+    behind = (known.get(r.point, Point(r.point)) for r in told)
+    timeline = Timeline((*behind, *job.timeline.points[point:]))
     at = len(told)
     all_pins = (*(r.pins for r in told), pins)
     tables = [
@@ -212,9 +212,22 @@ def lay(
         for t in job.catalog.values()
     ]
     course_job = replace(job, timeline=timeline, catalog=Catalog(*tables))
-    entries, notes = _whole(workspace, past[-1].states if past else {}, unreadable)
     standing = Standing(at, tuple(_kept(entry) for entry in entries.values()))
     return Course(course_job, at, all_pins, standing, entries, notes)
+
+
+def _told(job: Job, past: Sequence[RunFile], point: int, entries: Collection[StateEntry]) -> list[RunFile]:
+    """The runs behind, also at points that the job has no longer, that a plan has to know: the last, and those with the versions of which the states are views.
+
+    So a plan is as quick to make after a thousand runs as after a few.
+    """
+    ahead = {p.name for p in job.timeline.points[point:]}
+    # Of a table that the job had not got then, a run cannot tell the version.
+    behind = [r for r in past if r.point not in ahead and set(job.catalog) <= set(r.pins)]
+    if not all(entry.points for entry in entries) or not any(p.deliver for p in job.timeline.points[point:]):
+        return behind
+    needed = {p for entry in entries for p in entry.points}
+    return [r for r in behind if r.point in needed or r is behind[-1]]
 
 
 def _whole(

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from tempura.algebra import AggregateState, Expand, Minus, Op, Plus, Read
-from tempura.algebra.physical import snapshot_name
+from tempura.algebra.physical import point_of, snapshot_name
 from tempura.catalog import Catalog
 from tempura.expr import volatile
 from tempura.memo.memo import expressions
@@ -74,6 +74,21 @@ class Fingerprints:
             # The tree is kept as well, so that no other gets its id.
             known = self._known[id(op)] = (op, hashlib.sha256(said.encode()).hexdigest()[:32])
         return known[1]
+
+
+def points(definition: Op) -> tuple[str, ...]:
+    """The points at which the versions of tables came that a definition is over."""
+    found: dict[str, None] = {}
+    seen: set[int] = set()
+    todo = [definition]
+    while todo:
+        op = todo.pop()
+        if id(op) not in seen:
+            seen.add(id(op))
+            todo += op.inputs
+            if isinstance(op, Read):
+                found[point_of(op.name)] = None
+    return tuple(sorted(found))
 
 
 def _base(catalog: Catalog, payload: tuple[Any, ...], point: str) -> Read:

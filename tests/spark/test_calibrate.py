@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,21 @@ def test_the_command_refuses_before_it_measures(measured: Calibration, tmp_path:
     result = CliRunner().invoke(app, ["calibrate", "--out", str(tmp_path / "nowhere/here.json")])
     assert result.exit_code == 2
     assert "there is no folder" in result.output
+
+
+def test_what_was_measured_is_shown_where_it_cannot_be_written(
+    measured: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*told: object, **options: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    result = CliRunner().invoke(app, ["calibrate", "--out", str(tmp_path / "here.json")])
+    assert result.exit_code == 1
+    assert (
+        "cannot be written: No space left on device" in result.output and f"{measured.profile.job:.2e}" in result.output
+    )
+    assert "wrote" not in result.output
 
 
 def test_trials_have_names_of_their_own():

@@ -229,8 +229,30 @@ def test_changed_order(spark: SparkSession, tmp_path: Path):
     assert counts == sorted(counts, reverse=True) and len(set(counts)) > 1 and bag(second.delta) == []
 
 
+def test_a_timeline_without_end(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each day the job has that day and the two after it: what was kept is used although its points are gone, also of a table that never changes and of one
+    that seldom does, and a plan does not get longer with the days behind it."""
+    magnify(monkeypatch)
+    names = {"category": pa.string(), "title": pa.string()}
+    put(tmp_path / "titles/all.parquet", names, [("a", "Art"), ("b", "Books"), ("c1", None)])
+    text = SHOP.replace("timeline:", "  titles:\n    source: {{kind: files, path: titles, format: parquet}}\ntimeline:")
+    query = "SELECT title, sum(price) AS sold, sum(cost) AS back, count(*) AS n FROM sales JOIN titles ON sales.category = titles.category LEFT JOIN returns ON sales.o_id = returns.o_id GROUP BY title"
+    kept: set[str] = set()
+    behind: list[int] = []
+    for day in range(1, 7):
+        arrive(tmp_path, day, 9, ["o1-0", "o1-1", "o2-0"][day // 2 - 1 : day // 2] if day % 2 == 0 else ())
+        points = ", ".join(f"{{at: d{d}, deliver: true}}" for d in range(day, day + 3))
+        job = Job.parse(text.format(query=query, timeline=points, policy="incremental"), tmp_path)
+        done = ran(spark, replace(job, cluster=STEADY))
+        assert done.point == f"d{day}" and done.file and done.course
+        assert loaded(done) & kept if day > 1 else not loaded(done)
+        kept = set(done.file.states)
+        behind.append(done.course.at)
+    assert max(behind) <= 3, behind
+
+
 def test_changed_schedule(spark: SparkSession, tmp_path: Path):
-    """Points come and go between runs; what was computed at one that is gone cannot be told any more, and is computed again."""
+    """Points come and go between runs; what was computed at one that is gone is known all the same."""
     arrive(tmp_path, 1, 8, ["o1-0"])
     first = ran(spark, shop(tmp_path), "t1")
     arrive(tmp_path, 2, 3, ["o1-1"])
@@ -242,7 +264,7 @@ def test_changed_schedule(spark: SparkSession, tmp_path: Path):
     arrive(tmp_path, 3, 3, ["o1-2"])
     without = shop(tmp_path, timeline="{at: t1}, {at: t2, deliver: true}, {at: t3, deliver: true}")
     second = ran(spark, without)
-    assert second.point == "t2"
+    assert second.point == "t2" and noon.file and loaded(second) & set(noon.file.states)
     arrive(tmp_path, 4, 3, ["o1-3"])
     other = shop(tmp_path, timeline="{at: mon, deliver: true}, {at: tue, deliver: true}")
     assert ran(spark, other).point == "mon"

@@ -34,6 +34,11 @@ def snapshot_name(table: str, point: str) -> str:
     return f"{table}@{point}"
 
 
+def point_of(snapshot: str) -> str:
+    """The point as of which a base table is read under a name; no point's name has an `@`."""
+    return snapshot.rpartition("@")[2]
+
+
 def delta_name(table: str, start: str, end: str) -> str:
     """The name under which a step reads what a base table's rows changed by, from one point to another."""
     return f"{table}@{start}:{end}"

@@ -95,6 +95,8 @@ def _carried_out(job: Job, points: list[str | None], as_json: bool) -> Iterator[
         spark = report.spark
         if not as_json:
             typer.echo("\n".join(_lines(report)))
+            if point is None:
+                typer.echo("  all points are done; to go on, add others to the timeline")
         yield report
 
 

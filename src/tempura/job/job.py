@@ -15,7 +15,6 @@ each with its line where there is a file.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from tempura.job.marks import Document, Path
 from tempura.job.problems import Problems
 from tempura.job.shapes import METHODS, JobShape, PointShape, Policy, nearest
 from tempura.job.tables import TableReader
+from tempura.paths import local
 from tempura.timeline import MAIN, Point, Timeline
 
 if TYPE_CHECKING:
@@ -243,12 +243,12 @@ class _Reader(Problems):
 
     def _workspace(self, given: str | None, name: str) -> str:
         path = given or f".tempura/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
-        return path if "://" in path else str((self.folder / os.path.expanduser(path)).absolute())
+        return path if "://" in path else str(local(self.folder, path))
 
     def _cluster(self, path: Any) -> Profile | None:
         if not isinstance(path, str):
             return DEFAULT  # None is given, or what is no name has been reported.
-        return self.attempt(("cluster",), lambda: Profile.load(self.folder / path))
+        return self.attempt(("cluster",), lambda: Profile.load(local(self.folder, path)))
 
     # Queries.
 
@@ -280,7 +280,7 @@ class _Reader(Problems):
         if not is_file and re.search(r"\s", text.strip()):
             return text
         try:
-            return (self.folder / text.strip()).read_text(encoding="utf-8")
+            return local(self.folder, text.strip()).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read as text"
             self.problem(

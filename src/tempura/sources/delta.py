@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from tempura.errors import SourceError
+from tempura.paths import local
 from tempura.schema import Column, Schema, names
 from tempura.sources.arrow import fs, pa
 from tempura.sources.contents import Contents, Layout
@@ -175,7 +176,7 @@ class DeltaSource(Source):
             from deltalake.exceptions import DeltaError, TableNotFoundError
         except ImportError:
             raise self.error("reading Delta tables needs another package", "pip install tempura[delta]") from None
-        where = self.path if "://" in self.path else str((self.folder / self.path).absolute())
+        where = self.path if "://" in self.path else str(local(self.folder, self.path))
         try:
             table = DeltaTable(where, version=version)
         except TableNotFoundError:

@@ -6,7 +6,6 @@ whose names begin with `_` or `.` are not part of the data, as everywhere around
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from tempura.errors import SourceError
+from tempura.paths import local
 from tempura.sources.arrow import fs
 
 _WILD = re.compile(r"[*?\[]")
@@ -94,8 +94,8 @@ class Place:
         """The file system, the folder's path there, and the folder as Spark knows it."""
         start, _ = self._split
         if "://" not in start:
-            local = str((self.folder / os.path.expanduser(start)).absolute())
-            return fs.LocalFileSystem(), local, local
+            path = str(local(self.folder, start))
+            return fs.LocalFileSystem(), path, path
         try:
             filesystem, base = cast("tuple[Any, str]", fs.FileSystem.from_uri(start))
         except (OSError, ValueError) as error:

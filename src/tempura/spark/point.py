@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import tempura.course as courses
 from tempura.algebra import Op, Project, Read
 from tempura.course import Course
-from tempura.definitions import Fingerprints
+from tempura.definitions import Fingerprints, points
 from tempura.job import Job
 from tempura.optimizer import plan
 from tempura.plans import Step
@@ -159,8 +159,8 @@ class PointRun:
         if isinstance(output, StateEntry):
             self.entries[step.name] = output
         else:
-            pins = self.course.pins[-1]
-            self.entries[step.name] = as_state(output, step.name, step.view, self.prints[step.name], pins)
+            state = as_state(output, step.name, step.view, self.prints[step.name], self.course.pins[-1])
+            self.entries[step.name] = replace(state, points=points(step.definition))
 
     def unreadable(self) -> dict[str, str]:
         """The states that steps were to read and that have other bytes than were written."""
@@ -273,6 +273,7 @@ class PointRun:
                 ordered=step.ordered,
                 rows=rows,
                 lineage=dict(self.course.pins[-1]),
+                points=points(step.definition),
             )
         query = _query(step)
         return ResultEntry(

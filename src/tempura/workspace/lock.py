@@ -2,7 +2,7 @@
 
 Claims are files `lock/<n>.json`, created atomically, and the highest number holds the workspace. A claim ends by a file `<n>.released` beside it, or by
 its process being dead; only then does the next one, n + 1, get created. Nobody ever writes to another's claim, so there is nothing to race for but the creation of
-n + 1, which one process wins. It removes the lower ones, never the highest: so one who has slept, and now creates a number that others have left behind, finds
+n + 1, which one process wins; where creating is not atomic, whose claim is there when it is looked at before a commit. It removes the lower ones, never the highest: so one who has slept, and now creates a number that others have left behind, finds
 a higher one when it looks once more, and withdraws.
 
 A holder on this system is dead when its process is gone, or when another process has its number. One elsewhere (on another machine, in another
@@ -109,7 +109,7 @@ class Lock:
         self._heart.join()
         mine, self.number = self.number, 0
         try:
-            if self._storage.exists(_path(mine)):
+            if self._mine(_read(self._storage, mine)):
                 self._storage.replace(f"{FOLDER}/{mine}.released", b"")
         except (OSError, WorkspaceError):
             # What happened before is what should be told; the claim ends with the process.
@@ -120,10 +120,9 @@ class Lock:
         """The workspace is still ours; LockedError if it never was, or if somebody took it over."""
         with self._still:
             claims = _claims(self._storage)
-        top = max(claims, default=0)
-        if self.number and top == self.number:
+            taker = _read(self._storage, top := max(claims, default=0))
+        if self.number and top == self.number and self._mine(taker):
             return
-        taker = _read(self._storage, top)
         raise LockedError(
             f"the workspace {self._storage.uri()} was taken over by {taker or 'another process'}"
             if self.number
@@ -157,11 +156,15 @@ class Lock:
             self._storage.delete(f"{FOLDER}/{number}.released")
         self.number = mine
 
+    def _mine(self, claim: Claim | None) -> bool:
+        """Whether it is this claim: where files cannot be created atomically, another may have been written over it."""
+        return claim is not None and claim.token == self._claim.token
+
     def _beat(self) -> None:
         path = _path(self.number)
         while not self._stop.wait(BEAT):
             try:
-                if not self._storage.exists(path):
+                if not self._mine(_read(self._storage, self.number)):
                     return
                 with self._still:
                     self._storage.replace(path, _CLAIM.dump_json(replace(self._claim, beat=_now())))

@@ -70,6 +70,8 @@ class StateEntry:
     """The points that are still to read it."""
     lineage: Mapping[str, Version] = field(default_factory=dict[str, Version])
     """The version of each table that it was computed from."""
+    points: tuple[str, ...] = ()
+    """The points at which those versions came that it is a view of; none in files that do not tell."""
     checksum: Checksum = field(default_factory=dict[str, Mapping[str, int]])
 
 

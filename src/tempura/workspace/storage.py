@@ -3,7 +3,7 @@
 The operation that everything stands on is `write_new`: after it, the file is there with all of its bytes, or it is not there; and of two who create
 the same file, one fails. On a local disk that holds under any kill (a hard link to a finished file) and any crash of the machine (fsync). Elsewhere
 the file is looked for first, written under another name and moved, so that of two who create it at the same instant both may believe
-they did; there the lock alone keeps two runs apart. `replace` does not wait for the disk: it is for what can be made again.
+they did; there the lock keeps two runs apart, which looks whose claim it is before a commit. `replace` does not wait for the disk: it is for what can be made again.
 """
 
 from __future__ import annotations
