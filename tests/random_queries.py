@@ -144,7 +144,7 @@ class _Maker:
         return self.pick(PREDICATES).format(self.number(columns), self.pick([self.number(columns), "1"]))
 
     def condition(self, left: Relation, right: Relation) -> str:
-        """A join condition: usually an equality, sometimes with more, sometimes null-safe, sometimes none."""
+        """A join condition: usually an equality, sometimes with more, of both sides or of one, sometimes null-safe, sometimes none."""
         a, kind = self.pick(left.columns)
         alike = [c for c, other in right.columns if (other == TEXT) == (kind == TEXT)]
         if not alike or self.chance(7):
@@ -152,6 +152,8 @@ class _Maker:
         found = f"{a} {'<=>' if self.chance(5) else '='} {self.pick(alike)}"
         if self.chance(3):
             found += f" AND {self.number(left.columns)} < {self.number(right.columns)}"
+        if self.chance(4):
+            found += f" AND ({self.predicate(self.pick([left, right]).columns)})"
         return found
 
     def where(self, columns: Sequence[tuple[str, str]]) -> str:
@@ -163,6 +165,9 @@ class _Maker:
         if self.chance(3):
             chosen[0] = (self.pick(NUMBERS).format(self.number(columns), self.number(columns)), DECIMAL)
         return ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(chosen)), tuple(kind for _, kind in chosen)
+
+    def everything(self, columns: Sequence[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:
+        return ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(columns)), tuple(kind for _, kind in columns)
 
     # Queries.
 
@@ -178,7 +183,7 @@ class _Maker:
             kind = self.pick(["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"])
             on = "" if kind == "CROSS JOIN" else f" ON {self.condition(found, other)}"
             found = Relation(f"{found.text} {kind} {other.text}{on}", (*found.columns, *other.columns))
-        selected, kinds = self.select(found.columns)
+        selected, kinds = self.everything(found.columns) if self.chance(3) else self.select(found.columns)
         return f"SELECT {selected} FROM {found.text}{self.where(found.columns)}", kinds
 
     def filtered(self, depth: int) -> tuple[str, tuple[str, ...]]:
@@ -198,6 +203,8 @@ class _Maker:
     def grouped(self, depth: int) -> tuple[str, tuple[str, ...]]:
         source = self.source(depth - 1)
         by = [self.pick(source.columns)] if not self.chance(3) else []
+        if by and self.chance(3):
+            by = [(self.pick(NUMBERS[:3]).format(self.number(source.columns), self.number(source.columns)), DECIMAL)]
         calls = [self.pick(AGGREGATES).format(self.number(source.columns)) for _ in range(self.pick([1, 1, 2]))]
         columns = [*by, *((c, DECIMAL) for c in calls)]
         selected = ", ".join(f"{text} AS c{i}" for i, (text, _) in enumerate(columns))

@@ -63,6 +63,8 @@ def test_a_join_sorts_by_the_key_of_most_values_first():
     assert sorting_first(parse("day = d2"), sales) == parse("day = d2")
     residual = sorting_first(parse("a2 < b2 AND day = d2 AND item = i2"), sales)
     assert str(residual) == str(parse("item = i2 AND day = d2 AND a2 < b2"))
+    guarded = "day = d2 AND day <> i2 AND 1 / (item - i2) > 5"
+    assert str(sorting_first(parse(guarded), sales)) == str(parse(guarded)), "what may fail comes after its guard"
 
 
 def test_a_state_is_sorted_only_for_joins_that_read_it_as_it_is():

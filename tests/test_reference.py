@@ -181,6 +181,12 @@ def test_users_register_their_own_operators(monkeypatch: pytest.MonkeyPatch) -> 
     assert apply(Twice(left()), [{(1,): 2}], [(Column("a"),)]) == {(1,): 4}
 
 
+def test_inputs_of_a_sum_may_have_their_columns_in_any_order() -> None:
+    one = Read("one", (Column("a", "int", False), Column("b", "unknown", False)), False, NO_KEYS)
+    other = Read("other", (Column("b", "int", True), Column("a", "int", False)), False, NO_KEYS)
+    assert Plus((one, other)).schema == (Column("a", "int", False), Column("b", "int", True))
+
+
 def test_the_numbers_of_grouping_sets() -> None:
     """Bit 1 says that the column is rolled away, the first column leads, and repetitions are told apart above the bits."""
     sets = (frozenset("ab"), frozenset("a"), frozenset("b"), frozenset[str](), frozenset("a"), frozenset("a"))

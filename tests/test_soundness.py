@@ -68,6 +68,10 @@ QUERIES = (
     "select k.id, y from k left join late on k.o = late.o",
     "select s.o, e.x from s left join e on s.o = e.o",
     "select id from k left join r on k.o = r.o where r.x is null",
+    "select * from s join r on s.o = r.o left join m on r.x = m.v and s.p = 1",
+    "select * from s join r on s.o = r.o full join m on r.x = m.v and s.p = 1",
+    "select * from s left join r on s.o = r.o and s.p = 1 left join m on r.x = m.v",
+    "select k.*, m.*, r.* from k join m on k.o = m.id left join r on k.o = r.o and m.v > 1",
     # Semi- and anti-joins, sub-queries.
     "select o, p from s where exists (select 1 from r where r.o = s.o)",
     "select o, p from s where not exists (select 1 from r where r.o = s.o)",
@@ -122,6 +126,9 @@ QUERIES = (
     "select o from s except all select o from r",
     "select o from s intersect all select o from r",
     "select s.o, x from s left join r on s.o = r.o union all select k.id, v from k left join m on k.o = m.id",
+    # Blocks that turn out to be the same.
+    "select count(*) n, sum(v) g from s join r on s.o = r.o join m on r.x = m.v join d on s.c = d.c join late on d.n = late.o "
+    "union all select max(y) n, min(x) g from s join d on s.c = d.c join late on d.n = late.o join r on s.o = r.o join m on r.x = m.v",
     # CTEs used twice.
     "with a as (select o, p, 's' t from s union all select o, x, 'r' t from r), b as (select t, o, sum(p) g from a group by t, o) select x.o, x.g, y.g h from b x join b y on x.o = y.o where x.t = 's' and y.t = 'r' and x.g > 0",
     "with a as (select o, count(*) n from r group by o) select x.o, y.n from a x join a y on x.n = y.o",

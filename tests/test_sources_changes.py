@@ -219,6 +219,22 @@ def test_removed_files_need_not_tell_their_partitions(tmp_path: Path):
     check_every_delta(tmp_path, versions)
 
 
+def test_files_that_were_made_by_compaction_need_not_tell_their_partitions(tmp_path: Path):
+    path = str(tmp_path / "lake")
+    rows = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"], "day": [date(2026, 11, 1)] * 2 + [date(2026, 11, 2)]})
+    write_deltalake(path, rows, partition_by=["day"])
+    write_deltalake(path, rows, mode="append")
+    assert DeltaTable(path).optimize.compact()["numFilesRemoved"] == 4
+    DeltaTable(path).delete("day = '2026-11-01'")
+
+    def forget(action: dict[str, Any]) -> None:
+        if "remove" in action:
+            del action["remove"]["partitionValues"]
+
+    edit_log(tmp_path, forget, 3)
+    check_every_delta(tmp_path, [0, 1, 2, 3])
+
+
 def check_every_delta(folder: Path, versions: list[int]) -> None:
     """Between any two versions, what is told of the change is the difference of what they hold."""
     source = delta(folder)
@@ -360,6 +376,21 @@ def test_rows_by_spark_that_the_log_does_not_count(tmp_path: Path, monkeypatch: 
     assert rows and rows > 0, "a table without rows would not be read"
 
 
+@pytest.mark.parametrize("feed", [False, True])
+def test_rows_by_spark_add_up(feed: bool, tmp_path: Path):
+    """What comes less what goes is what there is more of, over any number of steps; and no change counts as none."""
+    versions = lake(tmp_path, feed)
+    source = delta(tmp_path, reader="spark")
+    pins = [pinned(source, None, str(v)) for v in versions]
+    for v in versions:
+        for u in versions[v + 1 :]:
+            change = source.change(pins[v], pins[u])
+            assert change.inserted - change.deleted == source._held(pins[u]) - source._held(pins[v]), (v, u)
+            assert change.inserted > 0 and change.deleted > 0, (v, u)
+    if not feed:
+        assert source.change(pins[0], pins[1]) == Change(source._held(pins[1]), source._held(pins[0])), "all of it"
+
+
 def test_by_spark_a_table_that_became_append_only(tmp_path: Path):
     path = str(tmp_path / "lake")
     write_deltalake(path, pa.table({"id": [1, 2]}), configuration={"delta.enableChangeDataFeed": "true"})
@@ -418,6 +449,41 @@ def test_what_plain_files_cannot_say(tmp_path: Path):
 
     edit_log(tmp_path, vector)
     assert "uses deletion vectors, which plain Parquet readers cannot follow" in error(delta(tmp_path))
+
+
+def test_vectors_that_are_gone_again(tmp_path: Path):
+    """What would have helped before does not help now: the change is not told by files."""
+    path = str(tmp_path / "lake")
+    write_deltalake(path, pa.table({"id": [1, 2, 3]}))
+    source = delta(tmp_path)
+    first = pinned(source)
+    write_deltalake(path, pa.table({"id": [4]}), mode="append")
+    write_deltalake(path, pa.table({"id": [5]}), mode="overwrite")
+
+    def vector(action: dict[str, Any]) -> None:
+        if "add" in action:
+            action["add"]["deletionVector"] = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 4}
+
+    last = pinned(source, first)
+    edit_log(tmp_path, vector, 1)
+    with pytest.raises(SourceError, match="commits after version 0 used deletion vectors") as told:
+        source.change(first, last)
+    assert "tempura reset" in told.value.hint
+
+
+def test_a_file_that_is_missing_or_broken_is_told(tmp_path: Path):
+    write_deltalake(str(tmp_path / "lake"), pa.table({"id": [1, 2, 3]}))
+    (file,) = (tmp_path / "lake").glob("*.parquet")
+    file.write_bytes(b"no Parquet")
+    assert "cannot be read" in error(delta(tmp_path))
+    file.unlink()
+    assert "is no longer there" in error(delta(tmp_path))
+
+
+def test_dates_that_python_has_not(tmp_path: Path):
+    far = pa.array([3_000_000, 1], pa.int32()).cast(pa.date32())
+    write_deltalake(str(tmp_path / "lake"), pa.table({"id": [1, 2], "day": far}))
+    assert delta(tmp_path).statistics(pinned(delta(tmp_path))).rows == 2
 
 
 def test_column_mapping_is_refused(tmp_path: Path):

@@ -11,17 +11,23 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as fs
 import pyarrow.parquet as pq
 import pytest
 
+from tempura.catalog import Table
 from tempura.errors import JobError, SourceError
 from tempura.schema import Column
-from tempura.sources import Change, Files, FilesSource, FoldersSource, Source, Version
+from tempura.sources import Change, Files, FilesSource, FoldersSource, Source, Version, listing
+from tempura.sources.expected import expected
+from tempura.sources.listing import Place
 from tempura.sources.parquet import ParquetContents
 from tempura.sources.summary import SAMPLE, Known, Summary, sampled
+from tempura.timeline import Timeline
 from tests.readings import bag
 
 SALES = (Column("id", "bigint"), Column("price", "double"))
@@ -474,6 +480,62 @@ def test_csv(tmp_path: Path):
     origin = source.snapshot(second).parts[0].origin
     assert isinstance(origin, Files) and (origin.options["mode"], origin.options["timeZone"]) == ("FAILFAST", "UTC")
     assert source.sketch().rows == pytest.approx(4, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sep": r"\t"}, "1\tx\t1.5\t2026-11-15\n"),
+        ({"escape": '"'}, '1,"x",1.5,2026-11-15\n'),
+        ({"quote": ""}, "1,x,1.5,2026-11-15\n"),
+    ],
+)
+def test_signs_of_csv(options: dict[str, str], text: str, tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text(text)
+    source = text_source(tmp_path, "csv", options=options)
+    assert source.change(None, pinned(source)) == Change(1, 0)
+
+
+def test_signs_of_csv_that_cannot_be_checked(tmp_path: Path):
+    with pytest.raises(JobError, match=r"the option `sep` is '\|\|', which is not a single sign"):
+        text_source(tmp_path, "csv", options={"sep": "||"})
+
+
+def test_dates_that_python_has_not(tmp_path: Path):
+    far = pa.array([3_000_000, 1], pa.int32()).cast(pa.date32())
+    write(tmp_path / "data/a.parquet", id=[1, 2], day=far, at=[1, 2])
+    source = files(tmp_path)
+    statistics = source.statistics(pinned(source))
+    assert statistics.rows == 2 and statistics.columns["day"].greatest is None and source.sketch().rows == 2
+    by_day = files(tmp_path, arrival="day")
+    assert "cannot be read as parquet" in error(by_day)
+
+
+def test_what_cannot_be_read_yet_can_be_planned_for(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv.gz").write_bytes(b"no archive")
+    source = text_source(tmp_path, "csv")
+    with pytest.raises(SourceError, match="cannot be read as csv"):
+        source.sketch()
+    timeline = Timeline.refresh(["t1", "t2"])
+    assert expected(Table("sales", TEXT), source, timeline).arrives["t1"] > 0
+
+
+def test_uris_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is s3a to Spark is s3 to pyarrow, whichever of them a job says."""
+    asked: list[str] = []
+
+    def opened(uri: str) -> tuple[Any, str]:
+        asked.append(uri)
+        return fs.LocalFileSystem(), str(tmp_path)
+
+    monkeypatch.setattr(
+        listing, "fs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=opened), FileType=fs.FileType)
+    )
+    for scheme in ("s3", "s3a"):
+        assert Place("sales", f"{scheme}://bucket/sales").uri("a.parquet") == "s3a://bucket/sales/a.parquet"
+    assert asked == ["s3://bucket/sales"] * 2
 
 
 def test_csv_without_header(tmp_path: Path):

@@ -10,15 +10,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.fs as fs
 import pytest
 
 from tempura.errors import LockedError, WorkspaceError
-from tempura.workspace import RESET, Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Storage, Workspace
+from tempura.workspace import RESET, Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Storage, Workspace, remote
 from tempura.workspace import runfile as files
 from tempura.workspace.layout import safe
+from tempura.workspace.local import LocalStorage
 from tempura.workspace.pointers import latest
 from tempura.workspace.remote import RemoteStorage
 
@@ -123,6 +125,42 @@ def test_names_that_stay_are_mended_on_opening(workspace: Workspace, place: Path
         assert (stable / "latest.json").read_bytes() == older, "the holder of the lock does that itself"
     Workspace.open(place, "sales")
     assert (stable / "latest.json").read_bytes() == newer and os.readlink(stable / "latest") == "2-1"
+
+
+def test_where_nothing_can_be_written_one_can_look(workspace: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch):
+    """A run that was killed before it was published would be, on opening."""
+    with workspace.lock("run"):
+        commit(workspace, "mon")
+        second = commit(workspace, "tue")
+    (place / "results/revenue/latest.json").write_text("{}")
+
+    def full(path: str, content: bytes) -> None:
+        raise WorkspaceError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "write_new", lambda _, *args: full(*args))
+        assert Workspace.open(place, "sales").latest() == second
+    Workspace.open(place, "sales")
+    assert json.loads((place / "results/revenue/latest.json").read_text())["run"] == second.number
+
+
+def test_delivered_is_what_a_run_was_to_deliver(workspace: Workspace):
+    """After a reset, a result of before may have the same point."""
+    with workspace.lock("run"):
+        attempt = workspace.begin("mon", PINS, "plan")
+        run = run_of(attempt, result(attempt, "revenue"), result(attempt, "costs"))
+    steps = (StepEntry("kept", "state", "", ""), StepEntry("revenue@mon", "result", "", ""))
+    assert replace(run, steps=steps).delivered == (run.results["revenue"],)
+
+
+def test_a_folder_of_somebody_else_is_told(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    def refused(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refused)
+    for look in (workspace.storage.exists, workspace.storage.delete):
+        with pytest.raises(WorkspaceError, match="Permission denied"):
+            look("runs")
 
 
 def test_an_attempt_at_the_same_goes_on(workspace: Workspace):
@@ -547,6 +585,20 @@ def test_a_file_system_that_does_not_move_over_a_file_keeps_the_first(tmp_path: 
     assert storage.read("a") == b"first" and storage.leftovers() == ()
     storage.replace("a", b"third")
     assert storage.read("a") == b"third" and storage.leftovers() == ()
+
+
+def test_storage_that_spark_calls_s3a(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def opened(uri: str) -> tuple[Any, str]:
+        asked.append(uri)
+        return fs.LocalFileSystem(), str(tmp_path)
+
+    arrow = SimpleNamespace(FileSystem=SimpleNamespace(from_uri=opened), FileType=fs.FileType)
+    monkeypatch.setattr(remote, "_arrow", lambda: arrow)
+    for scheme in ("s3", "s3a"):
+        assert RemoteStorage.at_uri(f"{scheme}://bucket/work").uri("runs") == "s3a://bucket/work/runs"
+    assert asked == ["s3://bucket/work"] * 2
 
 
 def test_where_a_storage_is():

@@ -274,7 +274,10 @@ def sorting_first(on: Expr, left: Stats) -> Expr:
     def values(part: Expr) -> float:
         return max((left.distinct(c) for c in part.columns if c in left.columns), default=0.0)
 
-    parts = sorted(conjuncts(on), key=values, reverse=True)
+    # What is no key keeps its place: a conjunct may guard those after it.
+    keys = [part for part in conjuncts(on) if isinstance(part.tree, (exp.EQ, exp.NullSafeEQ))]
+    rest = [part for part in conjuncts(on) if part not in keys]
+    parts = [*sorted(keys, key=values, reverse=True), *rest]
     return Expr(exp.and_(*(part.tree for part in parts))) if len(parts) > 1 else on
 
 

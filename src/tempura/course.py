@@ -263,6 +263,11 @@ def _kept(entry: StateEntry) -> Kept:
 
 def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequence[Version]) -> Table:
     """The table with the rows that really came at the points behind, and what its source knows of its columns."""
+    seen = {c.name for c in source.visible(versions[-1])}
+    if not all(c.name in seen for c in table.columns):
+        # Columns that came later and are to be ignored.
+        statistics = {c: s for c, s in table.statistics.items() if c in seen}
+        table = replace(table, columns=tuple(c for c in table.columns if c.name in seen), statistics=statistics)
     known = source.statistics(versions[-1])
     if known.rows is None:
         # The source cannot tell; what the job declares is all there is to go by.
@@ -281,6 +286,8 @@ def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequenc
         if taken:
             retracts[name] = taken / held
         arrives[name] = max(change.inserted - came_and_went, 0.0)
+        if not arrives[name] and not taken and change.inserted:
+            arrives[name] = 1.0  # A source that counts roughly may mean another row.
         cancelled += came_and_went
         held = max(held + change.inserted - change.deleted, 0.0)
     names = {p.name for p in timeline.points}

@@ -18,8 +18,11 @@ WEIGHT = "__w"
 UNKNOWN = "unknown"
 """The type of a column whose type could not be inferred."""
 
+PARAMETER = "__x_"
+"""Begins the names of parameters of lambdas."""
+
 _OURS = re.compile(
-    r"__(?:[dnw]|row|old|new|part|copy|least|k\d+|(?:new|window)_\d+|[cmqs]_.*)|.+__(?:k|moved)", re.IGNORECASE
+    r"__(?:[dnw]|row|old|new|part|copy|least|k\d+|(?:new|window)_\d+|[cmqsx]_.*)|.+__(?:k|moved)", re.IGNORECASE
 )
 """What plans call columns of their own: weights, parts of states, keys beside others. Whoever adds a name adds it here."""
 

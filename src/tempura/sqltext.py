@@ -6,7 +6,6 @@ The parser knows hundreds of functions of all dialects and prints some of them a
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import sqlglot
@@ -31,6 +30,8 @@ _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION")
 """What looks like a function and is none: `EXTRACT(YEAR FROM d)`."""
 _PARSER: Any = Spark.Parser
 _HIDDEN = {*_PARSER.FUNCTIONS, *_PARSER.FUNCTION_PARSERS} - {*UNDERSTOOD, *_SYNTAX}
+_QUERIES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.FROM, TokenType.TABLE, TokenType.L_PAREN)
+"""What a sub-query begins with."""
 _WIDE = {ord(c): ord(c) + 0xFEE0 for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 """Wide letters, which name no function: the text keeps its length, so that mistakes are found where they are."""
 _NARROW = {wide: narrow for narrow, wide in _WIDE.items()}
@@ -54,20 +55,28 @@ def read_expression(text: str) -> Tree:
 def _hidden(text: str) -> str:
     """The text with wide letters in names of functions that the parser must not know."""
     tokens = Spark().tokenize(text)
-    for token, following in reversed(list(pairwise(tokens))):
-        called = following.token_type == TokenType.L_PAREN and token.token_type in (TokenType.VAR, TokenType.SEQUENCE)
-        if called and token.text.upper() in _HIDDEN:
+    for token, following, inside in reversed(list(zip(tokens, tokens[1:], [*tokens[2:], None], strict=False))):
+        called = following.token_type == TokenType.L_PAREN and (
+            (token.token_type in (TokenType.VAR, TokenType.SEQUENCE) and token.text.upper() in _HIDDEN)
+            # Of a list, and not of a sub-query.
+            or (token.token_type == TokenType.EXISTS and inside is not None and inside.token_type not in _QUERIES)
+        )
+        if called:
             text = text[: token.start] + token.text.translate(_WIDE) + text[token.end + 1 :]
     return text
 
 
 def _shown(tree: Tree) -> Tree:
     """The tree with the names of functions as they were; sums of intervals in parentheses, since `t - INTERVAL 1 DAY 2 HOURS` takes both away; and `any(p)` as the aggregate that it is."""
-    for node in tree.find_all(exp.Anonymous):
+    for node in tree.find_all(exp.Anonymous, exp.Identifier):
         node.set("this", as_written(node.name))
     for node in list(tree.find_all(exp.Add, exp.Any)):
         if isinstance(node, exp.Add) and isinstance(node.this, exp.Interval) and isinstance(node.parent, exp.Binary):
             node.replace(exp.Paren(this=node.copy()))
-        elif isinstance(node, exp.Any) and not isinstance(node.parent, exp.Binary):
+        elif (
+            isinstance(node, exp.Any)
+            and not isinstance(node.this.unnest(), exp.Query)
+            and not isinstance(node.parent, (exp.Like, exp.ILike))
+        ):
             node.replace(exp.LogicalOr(this=node.this.unnest()))
     return tree

@@ -105,3 +105,16 @@ def test_what_can_be_told_of_a_change(tmp_path: Path):
     assert not source.retracts and not source.delta(first, second).weighted
     assert source.statistics(second).rows == 13 and source.change(first, second) == Change(4, 0)
     assert not source.delta(second, second).parts and source.change(second, second) == Change(0, 0)
+
+
+def test_single_rows_of_a_table_that_was_empty(spark: SparkSession, tmp_path: Path):
+    """How many rows change is only about known; a change is never taken for none."""
+    lake = str(tmp_path / "lake")
+    write_deltalake(lake, orders(0, 1).slice(0, 0), configuration={"delta.enableChangeDataFeed": "true"})
+    spark.dataSource.register(delta_source())
+    job = replace(Job.parse(JOB, tmp_path), cluster=STEADY)
+    for rows in (0, 1, 2):
+        if rows:
+            write_deltalake(lake, orders(rows, 1), mode="append")
+        done = ran(spark, job)
+        assert done.result is not None and done.result.count() == rows

@@ -94,6 +94,24 @@ QUERIES = {
     "extracted": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM s WHERE regexp_extract(s.code, '[0-9]+', 0) = t.a)",
     "float windows": "SELECT id, s FROM (SELECT id, sum(x / 3) OVER (PARTITION BY unit) AS s FROM t) WHERE s > 5",
     "using": "SELECT * FROM t JOIN s USING (a) JOIN (SELECT id, count(*) AS n FROM t GROUP BY id) u USING (id)",
+    "keys of a name that means another": "WITH q AS (SELECT coalesce(a, 7) AS a, id FROM t) SELECT a % 3 AS g, sum(id) AS n FROM q GROUP BY a % 3",
+    "keys of one column": "SELECT year(ts) AS y, day(ts) AS d, sum(a) AS n FROM t GROUP BY year(ts), day(ts)",
+    "commas": "SELECT u.d, t.id, s.a AS sa FROM s AS u, t RIGHT JOIN s ON t.a = s.a AND u.d = s.d",
+    "any and any": "SELECT any(a > 1) AND any(a < 9) AS x, NOT any(a > 9999) AS y FROM t",
+    "parameters": "SELECT id, transform(array(1, 2), a -> a + t.a) AS y, exists(array(a, 1), v -> v = 2) AS e, filter(array(struct(a AS id)), x -> x.id > 1) AS f FROM t",
+    "parameters of a name that means another": "SELECT id, transform(sequence(1, 2), a -> a + b) AS y FROM (SELECT a AS b, id FROM t)",
+    "parts of a column named like a step": "WITH q AS (SELECT id, unit AS name, struct(a AS name, id AS other) AS project FROM t) SELECT name, project.name AS p FROM q WHERE id % 2 = 1 UNION ALL SELECT name, project.name FROM q WHERE id % 2 = 0",
+    "in a greatest": "SELECT id, id IN (SELECT max(d) FROM s WHERE s.a = t.a) AS x, a NOT IN (SELECT max(d) FROM s WHERE s.a = t.a) AS y, (id IN (SELECT d FROM s WHERE s.a = t.a)) = FALSE AS z, "
+    "(a IN (SELECT max(d) FROM s WHERE s.a = t.a)) <> TRUE AS u FROM t",
+    "cases of what is drawn": "SELECT count_if(g = 'x') AS n FROM (SELECT CASE WHEN r < 0.5 THEN 'a' WHEN r >= 0.5 THEN 'b' ELSE 'x' END AS g FROM (SELECT id, rand() AS r FROM t))",
+    "texts as numbers": "SELECT t.id FROM t JOIN s ON abs(s.code || '.7') = t.a UNION ALL SELECT abs(code) FROM s",
+    "lists put together": "SELECT t.id, r.zs FROM t LEFT JOIN (SELECT a, concat(array(a), array(d)) AS zs FROM s) r ON t.a = r.a",
+    "escapes": "SELECT id, unit LIKE 'd!_y' ESCAPE '!' AS e, datediff(HOUR, ts, ts + interval 3 hours) AS h FROM t UNION ALL SELECT d, NULL, NULL FROM s",
+    "names that differ by case": "SELECT upper(unit) AS Unit, id FROM t ORDER BY t.unit, id",
+    "literals as keys": "SELECT 0 AS total, unit, round(sum(x), 0) AS s, lag(sum(a), 1) OVER (ORDER BY unit) AS l, 1 AS one FROM t GROUP BY ALL",
+    "order of what is distinct": "SELECT DISTINCT unit FROM t ORDER BY CASE WHEN unit = 'day' THEN 0 ELSE 1 END, lower(unit) LIMIT 3",
+    "aliases in having": "SELECT unit, round(sum(x), 2) AS x FROM t GROUP BY unit HAVING x > 100",
+    "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 
 

@@ -12,13 +12,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from tempura.errors import JobError
+from tempura.errors import JobError, WorkspaceError
 from tempura.job import Job
 from tempura.spark import point as running
 from tempura.spark.checks import CheckError
 from tempura.spark.run import RunReport, run
 from tempura.spark.steps import StepError
 from tempura.spark.verify import verify as verified
+from tempura.workspace import Workspace
 from tests.spark.runjobs import arrive, interpreted, put, ran, shop
 
 DAILY = "timeline: [{at: t1, deliver: true}, {at: t2, deliver: true}, {at: t3, deliver: true}]\n"
@@ -237,3 +238,30 @@ def test_another_end_of_a_point_is_heeded_after_a_kill(
     killed(monkeypatch, spark, shop(tmp_path, timeline=line.format(upto="")))
     report = ran(spark, shop(tmp_path, timeline=line.format(upto=", upto: 10")))
     assert sum(row["n"] for row in report.result.collect()) == 4
+
+
+def test_columns_that_came_later_are_ignored(spark: SparkSession, tmp_path: Path):
+    """Also by `SELECT *`, and where the file that has them is the first by its name."""
+    source = "{kind: files, path: t, format: parquet, arrival: at, ignore_new_columns: true}"
+    put(tmp_path / "t/b.parquet", {"id": pa.int64(), "at": pa.int64()}, [(1, 1)])
+    ran(spark, one_table(tmp_path, "SELECT * FROM t", f"{{source: {source}}}"))
+    put(tmp_path / "t/a.parquet", {"id": pa.int64(), "at": pa.int64(), "tax": pa.int64()}, [(2, 2, 5)])
+    second = ran(spark, one_table(tmp_path, "SELECT * FROM t", f"{{source: {source}}}"))
+    assert rows(second) == [(1, 1), (2, 2)]
+
+
+def test_what_goes_wrong_after_a_commit_is_a_note(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A folder of somebody else that cannot be deleted, say: the run is done, and the next one goes on."""
+    arrive(tmp_path, 1)
+    job = shop(tmp_path, timeline="{at: t1, deliver: true}, {at: t2, deliver: true}")
+
+    def refused(workspace: Workspace, keep_results: int | None = None) -> int:
+        raise WorkspaceError("cannot delete states/old: Permission denied")
+
+    told: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "collect", refused)
+        done = run(job, spark=spark, told=told.append)
+    assert done.status == "done" and done.file and done.file.number == 1
+    assert done.notes == (told[-1],) and "the run is committed" in told[-1] and "Permission denied" in told[-1]
+    assert ran(spark, job).point == "t2"

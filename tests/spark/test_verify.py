@@ -128,6 +128,13 @@ def test_refusals(spark: SparkSession, job: tempura.Job, tmp_path: Path):
         tempura.verify(job, spark=spark)
 
 
+def test_a_file_that_is_gone(spark: SparkSession, job: tempura.Job, tmp_path: Path):
+    """That the query cannot be computed anew is told, and why."""
+    next((tmp_path / "sales").glob("*.parquet")).unlink()
+    with pytest.raises(WorkspaceError, match=r"cannot be computed anew: .*has vanished"):
+        tempura.verify(job, spark=spark)
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -19,6 +19,8 @@ CASES: list[tuple[str, tuple[int | None, int | None], str, str]] = [
     ("SELECT o_id FROM sales WHERE sum(price) > 1", (1, 30), "an aggregate in WHERE: sum(price)", "HAVING"),
     ("SELECT o_id FROM sales WHERE rank() OVER (ORDER BY o_id) = 1", (1, 30), "a window function in WHERE", "QUALIFY"),
     ("SELECT o_id,\n  price FROM sales GROUP BY o_id", (2, 3), "column 'price' is neither grouped nor aggregated", "GROUP BY"),
+    ("SELECT o_id,\n  price, sum(price) AS price FROM sales GROUP BY o_id", (2, 3), "column 'price' is neither grouped nor aggregated", "GROUP BY"),
+    ("SELECT o_id, (SELECT max(cost) FROM returns) AS m, sum(price) AS n FROM sales GROUP BY ALL", (1, 22), "a sub-query in GROUP BY is not supported", "derived table"),
     ("SELECT o_id FROM sales GROUP BY o_id HAVING price > 1", (1, 45), "column 'price' is neither grouped", "GROUP BY"),
     ("SELECT o_id, price AS __w FROM sales", (None, None), "'__w', a name that plans use themselves", "another alias"),
     ("SELECT o_id AS x__K FROM sales", (None, None), "'x__K', a name that plans use themselves", "another alias"),

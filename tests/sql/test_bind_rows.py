@@ -257,7 +257,7 @@ OTHERWISE = {
     "SELECT a, b FROM t WHERE (a, b) NOT IN (SELECT a, d FROM s WHERE a IS NOT NULL)":
         "SELECT a, b FROM t WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.a IS NOT NULL AND coalesce(t.a = s.a, true) AND coalesce(t.b = s.d, true))",
     "SELECT t.a, u.k, s.d FROM u, t RIGHT JOIN s ON t.a = s.a AND t.b = 10 WHERE u.k = 1":
-        "SELECT t.a, u.k, s.d FROM u CROSS JOIN (t RIGHT JOIN s ON t.a = s.a AND t.b = 10) WHERE u.k = 1",
+        "SELECT t.a, u.k, s.d FROM (u CROSS JOIN t) RIGHT JOIN s ON t.a = s.a AND t.b = 10 WHERE u.k = 1",
 }  # fmt: skip
 
 

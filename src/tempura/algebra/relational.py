@@ -328,18 +328,21 @@ class TopK(Op):
 class Plus(Op):
     """+: the bags added up, weight by weight. UNION ALL of snapshots; the paper's merge of a snapshot and its deltas.
 
-    The columns are those of the first input; the others have the same names in the same order.
+    The columns are those of the first input; the others have the same names, in any order.
     """
 
     inputs_: Rels
 
     def columns_from(self, inputs: Sequence[Schema]) -> Schema:
         first, *rest = inputs
-        return tuple(
-            Column(c.name, c.type if c.type != UNKNOWN else next((o[i].type for o in rest if o[i].type != UNKNOWN), UNKNOWN),
-                   c.nullable or any(o[i].nullable for o in rest))
-            for i, c in enumerate(first)
-        )  # fmt: skip
+        others = [{c.name: c for c in schema} for schema in rest]
+
+        def both(column: Column) -> Column:
+            also = [other.get(column.name, column) for other in others]
+            kind = next((c.type for c in (column, *also) if c.type != UNKNOWN), UNKNOWN)
+            return Column(column.name, kind, column.nullable or any(c.nullable for c in also))
+
+        return tuple(map(both, first))
 
 
 def plus(*inputs: Any) -> Any:

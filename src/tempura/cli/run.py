@@ -112,9 +112,8 @@ def _lines(report: RunReport) -> Iterator[str]:
     for state in _kept(file):
         yield f"  keeps {state.name} ({number(state.rows or 0)} rows, {size(state.bytes or 0)}) for {', '.join(state.read_at)}"
     assert report.workspace is not None
-    for result in file.results.values():
-        if result.point == file.point:
-            yield f"  delivers {result.query} ({number(result.rows or 0)} rows): {place(latest(report.workspace.storage, result.query))}"
+    for result in file.delivered:
+        yield f"  delivers {result.query} ({number(result.rows or 0)} rows): {place(latest(report.workspace.storage, result.query))}"
     yield f"  {report.seconds['planning'] + report.seconds['rest']:.2f} s besides the steps, {report.seconds['planning']:.2f} s of it planning"
 
 
@@ -150,5 +149,5 @@ def _report_json(report: RunReport) -> dict[str, Any]:
         "measured": dict(file.measured),
         "steps": [dataclasses.asdict(step) for step in file.steps],
         "states": [dataclasses.asdict(state) for state in _kept(file)],
-        "results": [dataclasses.asdict(r) for r in file.results.values() if r.point == file.point],
+        "results": [dataclasses.asdict(r) for r in file.delivered],
     }

@@ -11,7 +11,7 @@ from tempura.memo.show import Names
 from tempura.memo.spans import Span
 from tempura.plans import Reason
 from tempura.rules.deltas import state
-from tempura.rules.joins import block
+from tempura.rules.joins import CHANGING, block, is_root
 from tempura.space import Space
 
 SHARED = "its delta rule is one that all methods share"
@@ -93,6 +93,21 @@ def _operator(record: Tvr, names: Names) -> str:
     return name if name.startswith(kind) else f"{kind} {name}"
 
 
+_NO_JOIN = "it is not a join of three or more relations"
+
+
+def _without_views(memo: Memo, record: Tvr) -> str:
+    """Why a join has no higher-order views."""
+    leaves = block(memo, record.id).leaves
+    if not is_root(memo, record.id, next(m for m in record.definitions if m.op is InnerJoin)):
+        return "it is part of a larger join, which is looked at as a whole"
+    if len(leaves) < 3:
+        return _NO_JOIN
+    if sum(1 for leaf in leaves if memo.spans_of(leaf)) > CHANGING:
+        return f"more than {CHANGING} of its relations change"
+    return "no part of the join is connected without the updated table"
+
+
 def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:
     """What a method lacks here, where no rule of its came far enough to say."""
     op = next(iter(record.definitions)).op
@@ -105,9 +120,11 @@ def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:
             if memo.monotone(record.id):
                 return "it never takes rows back, so there is nothing to hold back"
             retracting = sorted(t for t in record.tables if memo.can_retract(t))
-            return (
-                f"retractions in {', '.join(retracting)}" if retracting else "its inputs have no part that only grows"
-            )
+            if retracting:
+                return f"retractions in {', '.join(retracting)}"
+            if all(map(memo.monotone, next(iter(record.definitions)).inputs)):
+                return "its inputs never take rows back, so there is nothing to hold back"
+            return "its inputs have no part that only grows"
         case "OJV":
             return (
                 "no delta of its directly affected part"
@@ -115,9 +132,7 @@ def _inapplicable(memo: Memo, record: Tvr, method: str) -> str:
                 else "it is not an outer join"
             )
         case "HOV":
-            if op is InnerJoin and len(block(memo, record.id).leaves) > 2:
-                return "no part of the join is connected without the updated table"
-            return "it is not a join of three or more relations"
+            return _without_views(memo, record) if op is InnerJoin else _NO_JOIN
         case "PART":
             if op in (Aggregate, Window):
                 return "no delta of its input"

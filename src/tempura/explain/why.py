@@ -38,7 +38,8 @@ def explain_view(explored: Explored, plan: IncrementalPlan, view: str) -> str:
         for member, source in space.members(group.id):
             operator = member.op.build(member.inputs, member.payload).show()
             inputs = tuple(shown(space.group(i)) for i in member.inputs)
-            mark = "->" if (operator, source.rule, inputs) in taken else "  "
+            # What reads a table and takes some of its columns is one line of a plan, which has no inputs.
+            mark = "->" if {(operator, source.rule, inputs), (operator, source.rule, ())} & taken else "  "
             text.append(f"{mark} {operator}({', '.join(inputs)})  -- {source.rule} ({source.method})")
     if any(line.rule == "load" for line in lines):
         text.append("-> loaded from a state where the plan reads it again")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tempura.algebra import InnerJoin
 from tempura.explore import TvrRef
-from tempura.expr import Expr, conjunction, conjuncts
+from tempura.expr import Expr, conjunction, conjuncts, volatile
 from tempura.memo.memo import Member, Memo
 from tempura.rules.deltas import L, Q, R, on
 from tempura.rules.lang import Link, rule, rule_set
@@ -104,9 +104,7 @@ class Graph:
     def condition(self, before: frozenset[str], leaf: frozenset[str]) -> Expr:
         """What can be checked once the leaf is there, and could not before."""
         after = before | leaf
-        return conjunction(
-            p for p in self.predicates if p.columns <= after and not p.columns <= before and not p.columns <= leaf
-        )
+        return conjunction(p for p in self.predicates if p.columns <= after and not p.columns <= before)
 
     def components(self, without: int) -> list[list[int]]:
         """The connected components of the rest of the graph when a leaf is taken out."""
@@ -170,18 +168,24 @@ class Graph:
     def tree(self, order: Sequence[Any], ref: Any) -> Any:
         """The left-deep tree of an order; an entry that is a list is a sub-join of its own."""
         first, *rest = order
-        tree, done = self._part(first, ref)
+        tree, done, checked = self._part(first, ref)
         for entry in rest:
-            part, columns = self._part(entry, ref)
-            tree = InnerJoin(tree, part, self.condition(done, columns))
+            part, columns, inside = self._part(entry, ref)
             done |= columns
+            checked |= inside
+            # Also what reads one leaf only: in an outer join's condition it is no filter, and so it is not one below what is made of that.
+            now = [p for p in self.predicates if p not in checked and p.columns <= done]
+            tree = InnerJoin(tree, part, conjunction(now))
+            checked |= set(now)
         return tree
 
-    def _part(self, entry: Any, ref: Any) -> tuple[Any, frozenset[str]]:
+    def _part(self, entry: Any, ref: Any) -> tuple[Any, frozenset[str], set[Expr]]:
+        """An entry of an order, its columns, and what is checked inside it."""
         if isinstance(entry, int):
-            return ref(self.leaves[entry])[:], self.columns[entry]
+            return ref(self.leaves[entry])[:], self.columns[entry], set()
         leaves: list[int] = entry
-        return self.tree(leaves, ref), frozenset[str]().union(*(self.columns[i] for i in leaves))
+        columns = frozenset[str]().union(*(self.columns[i] for i in leaves))
+        return self.tree(leaves, ref), columns, {p for p in self.predicates if p.columns <= columns}
 
 
 def graph_of(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr) -> Graph | None:
@@ -191,7 +195,7 @@ def graph_of(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr) -> Graph | None:
     if member not in memo.tvr(Q.id).definitions or not is_root(memo, Q.id, member):
         return None
     found = block(memo, Q.id)
-    if len(found.leaves) < 3 or len(set(found.leaves)) < len(found.leaves):
+    if len(found.leaves) < 3 or len(set(found.leaves)) < len(found.leaves) or any(map(volatile, found.predicates)):
         return None
     return Graph(memo, found, memo.sizes)
 
@@ -222,9 +226,11 @@ def higher_order_views(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr):
         components = [graph.best(c) for c in graph.components(i)]
         if all(len(c) == 1 for c in components):
             continue
-        for n, component in enumerate(components):
+        for component in components:
             if len(component) > 1:
-                M.of(f"{leaf}.{n}")(Q)[:] = graph.tree(component, Q.ref)
+                # Named by what it joins: another block may turn out to be the same, and to count its components otherwise.
+                joined = ".".join(str(x) for x in sorted(graph.leaves[c] for c in component))
+                M.of(f"{leaf}:{joined}")(Q)[:] = graph.tree(component, Q.ref)
         Q[:] = graph.tree([i, *(c if len(c) > 1 else c[0] for c in components)], Q.ref)
 
 

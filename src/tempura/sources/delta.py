@@ -7,8 +7,8 @@ What plain files cannot say (deletion vectors, column mapping) is refused, unles
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -44,7 +44,7 @@ from tempura.sources.summary import Known, Summary, as_number, sampled
 _READABLE = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"})
 """What a table may ask of its readers. Deletion vectors are refused where there are some, not where there may be."""
 
-_AGAIN = "forget the states and start again from the version that is there"
+_AGAIN = "forget the states and start again from the version that is there (`tempura reset`)"
 
 
 class DeltaOptions(Options):
@@ -105,11 +105,11 @@ class DeltaSource(Source):
 
     def snapshot(self, version: Version) -> Reading:
         if self.reader == "spark":
-            return Reading(self._visible(version), (self._by_spark(version, version["version"]),))
+            return Reading(self.visible(version), (self._by_spark(version, version["version"]),))
         files = self._files(version["version"])
         latest = {f.path for f in self._files(None)}
         self._check_there([f.path for f in files if f.path not in latest], version["version"])
-        return Reading(self._visible(version), self._parts(dict.fromkeys(files, 1), version, weighted=False))
+        return Reading(self.visible(version), self._parts(dict.fromkeys(files, 1), version, weighted=False))
 
     def delta(self, since: Version, version: Version) -> Reading:
         if self.reader == "spark":
@@ -121,7 +121,7 @@ class DeltaSource(Source):
             raise self.error(
                 f"rows were taken back after version {since['version']} of a table that is append-only now", _AGAIN
             )
-        return Reading(self._visible(version), self._parts(weights, version, weighted=retracts), retracts)
+        return Reading(self.visible(version), self._parts(weights, version, weighted=retracts), retracts)
 
     def statistics(self, version: Version) -> TableStatistics:
         actions = self._actions(self._opened(version["version"]))
@@ -140,9 +140,7 @@ class DeltaSource(Source):
         if since["version"] == version["version"]:
             return Change(0, 0)
         if self.reader == "spark":
-            # How many rows a commit wrote again is not known here; some, in case that is all it did.
-            more = self._held(version) - self._held(since)
-            return Change(max(1, more), max(1, -more) if self.retracts else 0)
+            return self._change_counted(since, version)
         inserted = deleted = 0
         weights = self._net(since, version)
         # Of a file that goes, the log need not tell how many rows it had; it may be vacuumed.
@@ -152,6 +150,16 @@ class DeltaSource(Source):
             rows = weight * self._rows(before.get(file.path, file) if file.rows is None else file)
             inserted, deleted = inserted + max(0, rows), deleted + max(0, -rows)
         return Change(inserted, deleted)
+
+    def _change_counted(self, since: Version, version: Version) -> Change:
+        """About what Spark's Delta reader will tell of a change; less what goes, what comes is always what there is more of."""
+        before, now = self._held(since), self._held(version)
+        if not self.retracts:
+            return Change(max(1, now - before), 0)
+        if not self._feed(since, version):
+            return Change(now, before)
+        # How many rows a commit wrote again is not known here; some, in case that is all it did.
+        return Change(max(0, now - before) + 1, max(0, before - now) + 1)
 
     def _held(self, version: Version) -> int:
         """The rows of a version; with deletion vectors, about."""
@@ -240,7 +248,9 @@ class DeltaSource(Source):
         return spark_columns(table.schema().to_json())
 
     def _actions(self, table: Any) -> list[dict[str, Any]]:
-        return pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        found = pa.table(table.get_add_actions(flatten=True))
+        columns = {name: _listed(found.column(name)) for name in found.column_names}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _files(self, version: int | None) -> list[DataFile]:
         table = self._opened(version)
@@ -256,7 +266,11 @@ class DeltaSource(Source):
         try:
             weights = net_change(self._commit(n) for n in range(since["version"] + 1, version["version"] + 1))
         except Unsupported as error:
-            raise self._unsupported(str(error)) from None
+            # What the table is like now has been looked at: it is in the past that this was used.
+            raise self.error(
+                f"commits after version {since['version']} used {error}, which plain Parquet readers cannot follow",
+                _AGAIN,
+            ) from None
         untold = [f for f, weight in weights.items() if weight < 0 and not f.partition]
         if untold and self._opened(version["version"]).metadata().partition_columns:
             # Of a file that goes, the log need not tell the partition.
@@ -280,17 +294,22 @@ class DeltaSource(Source):
             if each.type != fs.FileType.File:
                 raise self.error(f"version {version} was vacuumed: its file {path!r} is no longer there", _AGAIN)
 
-    def _read(self, path: str) -> AbstractContextManager[Contents]:
-        return open_parquet(self._place.filesystem, self._place.located(path), Layout())
+    @contextmanager
+    def _read(self, path: str) -> Generator[Contents]:
+        try:
+            with open_parquet(self._place.filesystem, self._place.located(path), Layout()) as contents:
+                yield contents
+        except FileNotFoundError:
+            raise self.error(f"its file {path!r} is no longer there", _AGAIN) from None
+        except (OSError, pa.ArrowException) as error:
+            hint = "restore it, and check the rights to read it"
+            raise self.error(f"its file {path!r} cannot be read: {str(error).splitlines()[0]}", hint) from None
 
     def _rows(self, file: DataFile) -> int:
         if file.rows is not None:
             return file.rows
-        try:
-            with self._read(file.path) as contents:
-                return contents.rows
-        except FileNotFoundError:
-            raise self.error(f"its file {file.path!r} is no longer there", _AGAIN) from None
+        with self._read(file.path) as contents:
+            return contents.rows
 
     def _sampled(self, table: Any) -> Summary:
         first = next(iter(self._actions(table)), None)
@@ -301,27 +320,31 @@ class DeltaSource(Source):
 
     # Describing.
 
-    def _visible(self, version: Version) -> Schema:
+    def visible(self, version: Version) -> Schema:
         return self.columns or tuple(Column(n, t) for n, t in version["columns"].items())
 
     def _by_spark(self, version: Version, at: int, since: int | None = None, weight: str | None = None) -> Part:
-        columns = {c.name: quoted(c.name) for c in self._visible(version)}
+        columns = {c.name: quoted(c.name) for c in self.visible(version)}
         return Part(DeltaVersion(self._place.uri("").rstrip("/"), at, since), columns, None, weight)
 
     def _change_by_spark(self, since: Version, version: Version) -> Reading:
         """By the change feed where the table had one all the time, else as all that is there less all that was."""
         start, end, retracts = since["version"], version["version"], self.retracts
         if start == end:
-            return Reading(self._visible(version), (), retracts)
+            return Reading(self.visible(version), (), retracts)
         if not retracts and not _is_set(self._opened(start), "appendOnly"):
             raise self.error(
                 f"rows may have been taken back after version {start} of a table that is append-only now", _AGAIN
             )
-        if all(_is_set(self._opened(v), "enableChangeDataFeed") for v in (start, end)):
+        if self._feed(since, version):
             weight = "IF(_change_type IN ('insert', 'update_postimage'), 1, -1)" if retracts else None
-            return Reading(self._visible(version), (self._by_spark(version, end, start, weight),), retracts)
+            return Reading(self.visible(version), (self._by_spark(version, end, start, weight),), retracts)
         parts = self._by_spark(version, end), self._by_spark(version, start, weight="-1")
-        return Reading(self._visible(version), parts, retracts)
+        return Reading(self.visible(version), parts, retracts)
+
+    def _feed(self, since: Version, version: Version) -> bool:
+        """Whether the table had a change feed at both versions."""
+        return all(_is_set(self._opened(v["version"]), "enableChangeDataFeed") for v in (since, version))
 
     def _parts(self, weights: Mapping[DataFile, int], version: Version, weighted: bool) -> tuple[Part, ...]:
         """Files of one partition and weight make one part; what the partition says of its rows is in no file."""
@@ -334,9 +357,17 @@ class DeltaSource(Source):
             values = {n: _constant(v, kinds[n]) for n, v in partition if n in kinds}
             inside = tuple(Column(n, t) for n, t in kinds.items() if n not in values)
             origin = Files("parquet", tuple(paths), inside)
-            columns = {c.name: values.get(c.name, quoted(c.name)) for c in self._visible(version)}
+            columns = {c.name: values.get(c.name, quoted(c.name)) for c in self.visible(version)}
             parts.append(Part(origin, columns, None, str(weight) if weighted and weight != 1 else None))
         return tuple(parts)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column; none of them, if Python has no such dates."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        return [None] * len(column)
 
 
 def _is_set(table: Any, name: str) -> bool:

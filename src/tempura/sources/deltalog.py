@@ -1,7 +1,7 @@
 """The log of a Delta Lake table, as far as the change between two versions needs it.
 
 A commit adds and removes files, and a bag is the union of its files, so what the commits of a range add less what they remove is exactly
-what changed, whatever the commits did. Actions that say they change no data (OPTIMIZE) cancel, and are left out.
+what changed, whatever the commits did. Actions that say they change no data (OPTIMIZE) cancel, and count nothing.
 
 The change data feed would be smaller, but is not always exact: deltalake 1.6 leaves an updated row out of it where the new row equals one
 that the table holds already.
@@ -49,8 +49,10 @@ def net_change(commits: Iterable[str]) -> dict[DataFile, int]:
     for commit in commits:
         for file, weight in _changes([json.loads(line) for line in commit.splitlines() if line.strip()]):
             weights[file.path] = weights.get(file.path, 0) + weight
-            known = files.get(file.path)
-            files[file.path] = file if known is None or known.rows is None else known
+            known = files.get(file.path, file)
+            # Of a file that goes, the log need not tell all that it told when it came.
+            rows = file.rows if known.rows is None else known.rows
+            files[file.path] = DataFile(file.path, known.partition or file.partition, rows)
     return {files[path]: weight for path, weight in weights.items() if weight}
 
 
@@ -59,10 +61,11 @@ def _changes(actions: list[dict[str, Any]]) -> Iterator[tuple[DataFile, int]]:
         for action in (a[kind] for a in actions if kind in a):
             if action.get("deletionVector"):
                 raise Unsupported("deletion vectors")
-            if action.get("dataChange", True):
-                stats = json.loads(action.get("stats") or "{}")
-                partition = partition_of(action.get("partitionValues"))
-                yield DataFile(unquote(action["path"]), partition, stats.get("numRecords")), weight
+            stats = json.loads(action.get("stats") or "{}")
+            file = DataFile(
+                unquote(action["path"]), partition_of(action.get("partitionValues")), stats.get("numRecords")
+            )
+            yield file, weight if action.get("dataChange", True) else 0
 
 
 def spark_columns(schema: str) -> dict[str, str]:

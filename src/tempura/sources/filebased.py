@@ -29,7 +29,7 @@ from tempura.sources.parquet import open_parquet
 from tempura.sources.source import Change, Files, Format, Options, Part, Reading, Source, TableStatistics, Version
 from tempura.sources.sparktypes import quoted, same_type, text
 from tempura.sources.summary import Known, Summary, sampled
-from tempura.sources.textual import open_csv, open_json, rough_rows
+from tempura.sources.textual import csv_trouble, open_csv, open_json, rough_rows
 
 _OPEN = {"parquet": open_parquet, "csv": open_csv, "json": open_json}
 _TEXT_OPTIONS = {"mode": "FAILFAST", "timeZone": "UTC"}
@@ -88,6 +88,8 @@ class FileBased(Source):
                 f"table {self.table!r}: times that name no zone are in UTC, whatever `timeZone` says",
                 hint="drop the option, and declare local times as timestamp_ntz",
             )
+        for name, why in csv_trouble(self.options) if self.format == "csv" else ():
+            raise JobError(f"table {self.table!r}: the option `{name}` {why}", hint="write the files with one that is")
         for name in self.hidden:
             if name not in names(self.columns) and name not in self.hidden_types:
                 raise JobError(
@@ -192,6 +194,9 @@ class FileBased(Source):
         columns = log.summary.statistics(rows)
         return TableStatistics(rows, size, {c: s for c, s in columns.items() if c in names(self._visible(log.columns))})
 
+    def visible(self, version: Version) -> Schema:
+        return self._visible(Log.of_json(version).columns)
+
     def never_null(self, version: Version) -> frozenset[str]:
         return frozenset(c for c, known in Log.of_json(version).summary.known.items() if not known.nulls)
 
@@ -211,7 +216,8 @@ class FileBased(Source):
             return TableStatistics(0, 0)
         share = size / listed[first].size
         if self.format != "parquet":
-            return TableStatistics(rough_rows(self.place.filesystem, self.place.located(first)) * size, size)
+            with self._legible(first):
+                return TableStatistics(rough_rows(self.place.filesystem, self.place.located(first)) * size, size)
         with self._opened(first, Layout()) as contents:
             rows = contents.rows * share
             known = Summary(contents.rows, contents.known(), sampled(contents.sample()))
@@ -337,10 +343,17 @@ class FileBased(Source):
 
     @contextmanager
     def _opened(self, name: str, layout: Layout) -> Generator[Contents]:
+        with (
+            self._legible(name),
+            _OPEN[self.format](self.place.filesystem, self.place.located(name), layout) as contents,
+        ):
+            yield contents
+
+    @contextmanager
+    def _legible(self, name: str) -> Generator[None]:
         try:
-            with _OPEN[self.format](self.place.filesystem, self.place.located(name), layout) as contents:
-                yield contents
-        except (OSError, ValueError, pa.ArrowException) as error:
+            yield
+        except (OSError, ValueError, OverflowError, pa.ArrowException) as error:
             raise self.error(
                 f"the file {name!r} cannot be read as {self.format}: {str(error).splitlines()[0]}",
                 "correct or remove it; a pattern as `path`, such as `data/*.parquet`, leaves other files out",

@@ -97,7 +97,7 @@ class Place:
             path = str(local(self.folder, start))
             return fs.LocalFileSystem(), path, path
         try:
-            filesystem, base = cast("tuple[Any, str]", fs.FileSystem.from_uri(start))
+            filesystem, base = cast("tuple[Any, str]", fs.FileSystem.from_uri(re.sub(r"^s3a:", "s3:", start)))
         except (OSError, ValueError) as error:
             raise self._error(f"cannot be opened: {error}", "give a path or a URI that pyarrow can open") from None
         # Spark takes the characters of a URI as they are: %20 would not be a space.

@@ -83,8 +83,10 @@ class ParquetContents(Contents):
             groups = self._statistics.get(arrival.column, [None])
             if all(s is not None and s.has_min_max and s.has_null_count and not s.null_count for s in groups):
                 least, greatest = _ends(groups)
-                ends = arrival.normal(pa.array([least, greatest], self._file.schema_arrow.field(arrival.column).type))
-                return arrival.stored(ends[0].as_py()), arrival.stored(ends[1].as_py())
+                if least is not None:
+                    kind = self._file.schema_arrow.field(arrival.column).type
+                    ends = arrival.normal(pa.array([least, greatest], kind))
+                    return arrival.stored(ends[0].as_py()), arrival.stored(ends[1].as_py())
         return super().bounds(arrival)
 
 
@@ -103,4 +105,8 @@ def _ends(groups: Sequence[Any]) -> tuple[Any, Any]:
     telling = [s for s in groups if s.has_min_max]
     if not telling or any(s.num_values and not s.has_min_max for s in groups):
         return None, None
-    return min(s.min for s in telling), max(s.max for s in telling)
+    try:
+        return min(s.min for s in telling), max(s.max for s in telling)
+    except (OverflowError, ValueError):
+        # A date before the year 1 or after 9999: Spark has such, Python has not.
+        return None, None

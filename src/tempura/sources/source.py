@@ -186,6 +186,10 @@ class Source(ABC):
     def statistics(self, version: Version) -> TableStatistics:
         """What pinning has learned of the rows at a version."""
 
+    def visible(self, version: Version) -> Schema:
+        """The columns as the query sees them at a version; there may be more by now."""
+        return self.snapshot(version).schema
+
     def never_null(self, version: Version) -> frozenset[str]:
         """The columns that are known to have no NULL at a version."""
         return frozenset()

@@ -7,7 +7,7 @@ found here is found before anything runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -39,15 +39,34 @@ class TextContents(Contents):
         return self._first
 
 
+_ESCAPES = {r"\t": "\t", r"\u0000": "", r"\\": "\\", r"\"": '"', r"\'": "'"}
+"""How Spark lets signs be written in options."""
+
+
+def _signs(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that are single signs; an empty one is none."""
+    return {n: _ESCAPES.get(options[n], options[n]) for n in ("sep", "delimiter", "quote", "escape") if n in options}
+
+
+def csv_trouble(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Options of which Spark understands more than can be checked here, and why."""
+    for name, sign in _signs(options).items():
+        if len(sign) > 1 or (not sign and name in ("sep", "delimiter")):
+            yield name, f"is {sign!r}, which is not a single sign"
+
+
 @contextmanager
 def open_csv(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
     """The contents of a CSV file: its names come from its header, or else by position from the layout."""
     options = layout.options
     header = layout.on("header")
+    signs = _signs(options)
+    quote = signs.get("quote", '"')
     parse = csv.ParseOptions(
-        delimiter=options.get("sep", options.get("delimiter", ",")),
-        quote_char=options.get("quote", '"'),
-        escape_char=options.get("escape", False),
+        delimiter=signs.get("sep", signs.get("delimiter", ",")),
+        quote_char=quote or False,
+        # Twice is how a quote is written in quotes, for Arrow, unless it is told otherwise.
+        escape_char=False if signs.get("escape", quote) == quote else signs["escape"] or False,
         newlines_in_values=layout.on("multiLine"),
     )
     read = csv.ReadOptions(

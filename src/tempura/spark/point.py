@@ -16,6 +16,7 @@ import tempura.course as courses
 from tempura.algebra import Op, Project, Read
 from tempura.course import Course
 from tempura.definitions import Fingerprints, points
+from tempura.errors import LockedError, WorkspaceError
 from tempura.job import Job
 from tempura.optimizer import plan
 from tempura.plans import Step
@@ -110,8 +111,7 @@ class PointRun:
         steps_to = time.perf_counter()
         if todo:
             courses.check(self.job, self.course.pins[-1])
-        stored = self.attempt.commit(self._run_file())
-        self.workspace.collect()
+        stored, notes = self._committed()
         ended = time.perf_counter()
         seconds = {
             "planning": self.planned - self.began,
@@ -123,7 +123,7 @@ class PointRun:
             "done",
             self.plan,
             stored,
-            self.course.notes,
+            (*self.course.notes, *notes),
             seconds,
             self.workspace,
             self._spark or self._given,
@@ -334,6 +334,22 @@ class PointRun:
         return rows.withColumn(WEIGHT, F.lit(1).cast("bigint")) if weighted else rows
 
     # Committing.
+
+    def _committed(self) -> tuple[RunFile, tuple[str, ...]]:
+        """The run file as it is stored, and what went wrong after it was: the next run makes up for that."""
+        try:
+            stored = self.attempt.commit(self._run_file())
+            self.workspace.collect()
+        except LockedError:
+            raise
+        except WorkspaceError as error:
+            latest = self.workspace.latest()
+            if latest is None or latest.number != self.attempt.number:
+                raise
+            note = f"the run is committed, but not all was done after it: {error.message}"
+            self.tell(note)
+            return latest, (note,)
+        return stored, ()
 
     def _run_file(self) -> RunFile:
         later = {p.name for p in self.job.timeline.points[self.course.at + 1 :]}

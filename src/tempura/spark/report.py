@@ -100,7 +100,7 @@ class RunReport:
     def _delivered(self) -> ResultEntry | None:
         if self.file is None:
             return None
-        due = [r for r in self.file.results.values() if r.point == self.file.point]
+        due = self.file.delivered
         if len(due) > 1:
             raise JobError(
                 f"{len(due)} results are due at {self.file.point}", hint="read them by their folders in `file.results`"

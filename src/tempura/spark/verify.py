@@ -25,7 +25,7 @@ from tempura.spark.names import quoted
 from tempura.spark.reading import read_rows
 from tempura.spark.session import meaning, session
 from tempura.spark.states import States
-from tempura.spark.steps import driver, explained
+from tempura.spark.steps import StepError, driver, explained
 from tempura.sqltext import read_expression
 from tempura.workspace import ResultEntry, RunFile, Workspace
 
@@ -149,14 +149,18 @@ def _pins(job: Job, runs: Mapping[int, RunFile], entry: ResultEntry) -> Pins:
 
 
 def _verified(spark: SparkSession, job: Job, workspace: Workspace, entry: ResultEntry, pins: Pins) -> Verified:
-    expected = batch(spark, job, job.queries[entry.query], pins)
     columns = tuple(Column(*c) for c in entry.schema)
-    found = States(spark).read([workspace.storage.uri(entry.folder)], columns)
     names = tuple(c.name for c in columns)
-    if len(found.columns) != len(expected.columns):
-        said = f"published are the columns {', '.join(names)}, the query gives {', '.join(expected.columns)}"
-        return Verified(entry.query, entry.point, entry.run, entry.rows or 0, None, names, 0, (), (said,))
-    result = compare(found, expected)
+    try:
+        expected = batch(spark, job, job.queries[entry.query], pins)
+        found = States(spark).read([workspace.storage.uri(entry.folder)], columns)
+        if len(found.columns) != len(expected.columns):
+            said = f"published are the columns {', '.join(names)}, the query gives {', '.join(expected.columns)}"
+            return Verified(entry.query, entry.point, entry.run, entry.rows or 0, None, names, 0, (), (said,))
+        result = compare(found, expected)
+    except StepError:
+        _check_tables(job, entry, pins)
+        raise
     if result.differing:
         _check_tables(job, entry, pins)
     return Verified(
@@ -201,8 +205,8 @@ def batch(spark: SparkSession, job: Job, query: str, pins: Pins) -> DataFrame:
     def rows(name: str) -> DataFrame:
         return read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns)
 
-    frames = {table.name: rows(table.name) for table in job.catalog.values()}
     with explained("the query in batch", "it is run as it stands in the job"):
+        frames = {table.name: rows(table.name) for table in job.catalog.values()}
         text = _completed(query, lambda: [f.dataType.simpleString() for f in _over(spark, query, frames).schema.fields])
         return _over(spark, text, frames)
 

@@ -42,7 +42,7 @@ class LocalStorage(Storage):
 
     def delete(self, path: str) -> None:
         target = self._at(path)
-        if not (target.exists() or target.is_symlink()):
+        if not self.exists(path) and not target.is_symlink():
             return
         fault(f"delete {path}")
         with told("delete", target):
@@ -78,13 +78,14 @@ class LocalStorage(Storage):
         fault(f"linked {path}")
 
     def exists(self, path: str) -> bool:
-        return self._at(path).exists()
+        with told("read", self._at(path)):
+            return self._at(path).exists()
 
     def sizes(self, path: str) -> dict[str, int]:
         target = self._at(path)
-        if not target.is_dir():
-            return {"": target.lstat().st_size} if target.is_symlink() or target.exists() else {}
         with told("read", target):
+            if not target.is_dir():
+                return {"": target.lstat().st_size} if target.is_symlink() or target.exists() else {}
             found = (Path(here, name) for here, _, names in os.walk(target) for name in names)
             return {file.relative_to(target).as_posix(): file.lstat().st_size for file in found}
 

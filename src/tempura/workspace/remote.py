@@ -24,7 +24,7 @@ class RemoteStorage(Storage):
 
     @classmethod
     def at_uri(cls, uri: str) -> RemoteStorage:
-        """The storage at a URI; `s3a`, as Spark says, is `s3` to pyarrow."""
+        """The storage at a URI; what is `s3a` to Spark is `s3` to pyarrow."""
         try:
             filesystem, root = _arrow().FileSystem.from_uri(re.sub(r"^s3a:", "s3:", uri))
         except (OSError, ValueError, ImportError) as error:
@@ -32,7 +32,7 @@ class RemoteStorage(Storage):
                 f"cannot open the workspace {uri}: {str(error).splitlines()[0]}",
                 hint="give a local folder, or a URI that pyarrow opens, such as s3://bucket/folder",
             ) from error
-        return cls(filesystem, root, uri.partition("?")[0])
+        return cls(filesystem, root, re.sub(r"^s3:", "s3a:", uri.partition("?")[0]))
 
     def uri(self, path: str = "") -> str:
         return join(self._uri, path)

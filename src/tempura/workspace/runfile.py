@@ -144,6 +144,12 @@ class RunFile:
     digest: str = ""
     """SHA-256 of the rest, filled in when the file is written."""
 
+    @property
+    def delivered(self) -> tuple[ResultEntry, ...]:
+        """The results that were due at its point: new ones, and those that stay as they were delivered before."""
+        due = {step.name.rpartition("@")[0] for step in self.steps if step.kind == "result"}
+        return tuple(entry for query, entry in self.results.items() if query in due)
+
 
 _RUN_FILE = TypeAdapter(RunFile)
 

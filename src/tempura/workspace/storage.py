@@ -129,7 +129,7 @@ def failure(verb: str, path: str, error: OSError) -> WorkspaceError:
     if error.errno in _FULL:
         return WorkspaceError(
             f"the disk is full: cannot {verb} {path}",
-            hint="free some space (`tempura gc` removes what no run needs), then run again: what was committed is safe, and finished steps are not repeated",
+            hint="free some space, then run again: what was committed is safe, and finished steps are not repeated (once there is a little, `tempura gc` removes what no run needs)",
         )
     said = error.strerror or str(error)
     return WorkspaceError(

@@ -153,8 +153,8 @@ class Workspace:
         try:
             with self.lock("publishing the latest results"):
                 publish(self.storage, self._newest_readable() or latest)
-        except LockedError:
-            # Whoever holds it is publishing just now.
+        except WorkspaceError:
+            # Whoever holds it is publishing just now. And where nothing can be written, looking must be possible all the same.
             return
 
     def _numbers(self) -> list[int]:

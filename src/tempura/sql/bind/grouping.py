@@ -19,7 +19,7 @@ from tempura.algebra.incremental import PARTS
 from tempura.expr import TRUE, Expr, column_tree
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.predicates import detached, predicate, renamed, replaced
-from tempura.sql.bind.projection import by_name, computed, extended, narrowed, passed, slug
+from tempura.sql.bind.projection import by_name, computed, extended, passed, project, slug
 from tempura.sql.bind.scope import Tree, refuse
 from tempura.sql.bind.types import aggregate_type, digits, infer, kind_of
 
@@ -125,6 +125,16 @@ def _joined(parts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(i for part in parts for i in part))
 
 
+_MADE = "made"
+"""Marks a column that stands for a key or a call: a column of the input may have the same name."""
+
+
+def _made(name: str) -> Tree:
+    column = column_tree(name)
+    column.meta[_MADE] = True
+    return column
+
+
 class Grouped:
     """An aggregation over `op`: builds the tree, and rewrites expressions to stand above it."""
 
@@ -146,13 +156,14 @@ class Grouped:
                 self._add(call, grouped)
         if outputs:
             spoken = {c for call in self._calls.values() for e in _expressions(call) for c in e.columns}
-            op = extended(narrowed(op, {*spoken, *carried, *self._keys, *_column_names(groups.keys)}), outputs)
+            kept = {*spoken, *carried, *_column_names(groups.keys)}
+            op = project(op, [*(passed(c) for c in op.schema if c.name in kept), *outputs])
         by = list(dict.fromkeys([*carried, *self._keys]))
         if groups.sets is not None:
             op = self._expanded(op, [frozenset(self._keys[i] for i in s) for s in groups.sets])
             by.append(self._tag)
         self.op: Op = Aggregate(op, tuple(by), tuple(self._calls.values()))
-        self._known = set(names(self.op.schema))
+        self._known = set(by)
 
     def _key_columns(self, keys: Sequence[Tree], present: set[str]) -> tuple[list[str], list[Output]]:
         found: list[str] = []
@@ -199,7 +210,7 @@ class Grouped:
         """An expression of the select list, HAVING or ORDER BY over the columns of the aggregation."""
         tree = replaced(detached(tree), self._replacement)
         for column in tree.find_all(exp.Column):
-            if column.name not in self._known:
+            if column.name not in self._known and not column.meta.get(_MADE):
                 refuse(
                     f"column {column.meta.get('user', column.name)!r} is neither grouped nor aggregated",
                     column,
@@ -210,16 +221,18 @@ class Grouped:
     def _replacement(self, tree: Tree) -> Tree:
         if isinstance(tree, exp.Column):
             return None
-        if self._computed and any(type(tree) is type(e.tree) for e in self._computed):
+        # A literal is what it says also where something is grouped by an equal one: ROUND(x, 0) wants no column.
+        literal = isinstance(tree, exp.Literal) and tree.parent is not None
+        if self._computed and not literal and any(type(tree) is type(e.tree) for e in self._computed):
             name = self._computed.get(Expr(detached(tree)))
             if name is not None:
-                return column_tree(name)
+                return _made(name)
         if isinstance(tree, exp.Window):
             return self._window(tree)
         if isinstance(tree, (exp.Grouping, exp.GroupingId)):
             return self._grouping(tree)
         if is_aggregate(tree):
-            return column_tree(self._calls[tree].name)
+            return _made(self._calls[tree].name)
         return None
 
     def _window(self, tree: Tree) -> Tree:

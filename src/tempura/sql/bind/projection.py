@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from tempura.algebra import Op, Output, Project, Scan
-from tempura.expr import Expr, col
+from tempura.expr import Expr, col, volatile
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.scope import Tree
 from tempura.sql.bind.types import infer
@@ -42,12 +42,12 @@ def narrowed(op: Op, wanted: Iterable[str]) -> Op:
 
 
 def project(op: Op, outputs: Sequence[Output]) -> Op:
-    """The projection; over another one that is not a table's own, both in one, unless that would compute something twice."""
+    """The projection; over another one that is not a table's own, both in one, unless that would compute something twice, or draw it twice."""
     if not isinstance(op, Project) or isinstance(op.input, Scan):
         return Project(op, tuple(outputs))
     inner = {o.name: o.expr for o in op.outputs}
     used = [c for o in outputs for c in o.expr.columns]
-    if any(used.count(c) > 1 and not inner[c].name for c in set(used)):
+    if any((used.count(c) > 1 and not inner[c].name) or volatile(inner[c]) for c in set(used)):
         return Project(op, tuple(outputs))
     return Project(op.input, tuple(Output(o.column, o.expr.substitute(inner)) for o in outputs))
 
@@ -101,7 +101,7 @@ def unique_spellings(spellings: Iterable[str]) -> list[str]:
     taken: set[str] = set()
     found: list[str] = []
     for spelling in spellings:
-        name = spelling + fresh(spelling.lower(), taken)[len(spelling) :]
+        name = spelling + fresh(spelling.lower(), taken)[len(spelling.lower()) :]
         taken.add(name.lower())
         found.append(name)
     return found

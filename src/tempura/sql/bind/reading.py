@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tempura.sql.bind.grouping import Groups, aggregates, cube, rollup
+from tempura.sql.bind.grouping import Groups, aggregates, cube, is_aggregate, rollup
 from tempura.sql.bind.ordering import Key, key_of, ordered_terms, slice_of
 from tempura.sql.bind.predicates import conjuncts_of, detached
-from tempura.sql.bind.resolve import Resolver
+from tempura.sql.bind.resolve import Resolver, always
 from tempura.sql.bind.scope import Scope, Tree, refuse
 from tempura.sql.bind.select import Item, Select
 from tempura.sql.bind.sources import Ctes, From
@@ -49,7 +49,6 @@ class _Reader:
             binder.catalog,
             ctes,
             scope,
-            binder.text,
             lambda q: binder.query(q, ctes, Scope(scope, lateral=False)),
             resolve,
         )
@@ -58,7 +57,9 @@ class _Reader:
         self._items = self._select_list(node)
         aliases = {i.spelling.lower(): i.tree for i in self._items if i.aliased}
         self._groups = self._group_by(node, lambda t: resolve(t, aliases))
-        self._having = self._conjuncts(node, "having", lambda t: resolve(t, aliases), aggregated=True)
+        self._having = self._conjuncts(
+            node, "having", lambda t: resolve(t, aliases, self._neither_grouped_nor_aggregated), aggregated=True
+        )
         self._qualify = self._conjuncts(node, "qualify", lambda t: resolve(t, aliases), aggregated=True)
         self._slice = slice_of(node)
         self._distinct = self._is_distinct(node)
@@ -85,6 +86,15 @@ class _Reader:
                     f"a window function in {clause.upper()}: {_shown(window)}", window, "put the condition into QUALIFY"
                 )
         return trees
+
+    def _neither_grouped_nor_aggregated(self, column: exp.Column) -> bool:
+        """Whether a column of HAVING would mean nothing there, so that an alias of its name is meant."""
+        above = column.parent
+        while above is not None:
+            if is_aggregate(above):
+                return False
+            above = above.parent
+        return self._scope.own(column) not in (self._groups.keys if self._groups else ())
 
     def _is_distinct(self, node: Tree) -> bool:
         distinct = node.args.get("distinct")
@@ -130,6 +140,8 @@ class _Reader:
         groups = Groups()
         if clause.args.get("all"):
             groups.keys = [i.tree for i in self._items if next(aggregates(i.tree), None) is None]
+            for key in groups.keys:
+                _refuse_subquery(key)
             return groups
         part = _GroupReader(groups, lambda t: self._group_key(t, resolve))
         sets: list[tuple[int, ...]] = [()]
@@ -155,8 +167,7 @@ class _Reader:
         call = next(aggregates(key), None)
         if call is not None:
             refuse(f"an aggregate in GROUP BY: {_shown(call)}", tree, "group by what it is computed from")
-        if has_subquery(key):
-            refuse("a sub-query in GROUP BY is not supported", tree, "compute it in a derived table first")
+        _refuse_subquery(key)
         return detached(key)
 
     def _ordinal(self, tree: Tree) -> int:
@@ -180,9 +191,14 @@ class _Reader:
             found = [n for n, i in enumerate(self._items) if i.spelling.lower() == tree.name.lower()]
             if found and (len({self._items[n].tree for n in found}) == 1 or self._items[found[0]].aliased):
                 return key_of(term, None, found[0])
-        resolved = detached(self._resolver.resolve(tree, aliases, alias_first=True))
+        resolved = detached(self._resolver.resolve(tree, aliases, alias_first=always))
         item = next((n for n, i in enumerate(self._items) if i.tree == resolved), None)
         return key_of(term, resolved if item is None else None, item)
+
+
+def _refuse_subquery(key: Tree) -> None:
+    if has_subquery(key):
+        refuse("a sub-query in GROUP BY is not supported", key, "compute it in a derived table first")
 
 
 def _spelling(tree: Tree) -> str:

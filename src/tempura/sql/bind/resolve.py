@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from tempura.expr import column_tree, is_operand
+from tempura.schema import PARAMETER
 from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.scope import Scope, Tree, refuse
 from tempura.sql.bind.sources import Ctes
@@ -22,6 +23,18 @@ _GENERATORS = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.Inline, exp.Un
 _GENERATOR_NAMES = frozenset(["stack", "inline", "inline_outer", "posexplode_outer", "json_tuple", "explode_outer"])
 
 
+Shadows = Callable[[exp.Column], bool]
+"""Whether an alias of the select list comes before a column of FROM of the same name."""
+
+
+def never(column: exp.Column) -> bool:
+    return False
+
+
+def always(column: exp.Column) -> bool:
+    return True
+
+
 def _refuse_unsupported(tree: Tree) -> None:
     called = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
     if called == "session_window":
@@ -30,6 +43,15 @@ def _refuse_unsupported(tree: Tree) -> None:
         refuse("COLLATE is not supported", tree, "compare lower(…) or upper(…) of both sides")
     if isinstance(tree, exp.DataType) and tree.is_type("time"):
         refuse("the type TIME is not supported", tree, "use a timestamp")
+
+
+def _call_parameters_apart(tree: exp.Lambda) -> None:
+    """Give the parameters of a lambda names that no column has, whatever columns are called later."""
+    called = {p.name: f"{PARAMETER}{p.name}" for p in tree.expressions if not p.name.startswith(PARAMETER)}
+    for name in list(tree.find_all(exp.Identifier)):
+        field = isinstance(name.parent, exp.Dot) and name.arg_key == "expression"
+        if name.name in called and not field and not isinstance(name.parent, exp.Column):
+            name.set("this", called[name.name])
 
 
 class Resolver:
@@ -42,8 +64,8 @@ class Resolver:
         self._windows = windows
         self.subs: dict[str, Sub] = {}
 
-    def resolve(self, tree: Tree, aliases: Mapping[str, Tree] | None = None, alias_first: bool = False) -> Tree:
-        """The tree over internal names; a name that FROM does not know, or any if `alias_first`, may be one of `aliases`."""
+    def resolve(self, tree: Tree, aliases: Mapping[str, Tree] | None = None, alias_first: Shadows = never) -> Tree:
+        """The tree over internal names; a name that FROM does not know, or one for which `alias_first` says so, may be one of `aliases`."""
         aliases = aliases or {}
         if isinstance(tree, exp.Column):
             return self._column(tree, aliases, alias_first)
@@ -59,17 +81,19 @@ class Resolver:
         _refuse_unsupported(tree)
         if isinstance(tree, exp.Window) and tree.args.get("alias") is not None:
             self._write_out(tree)
+        if isinstance(tree, exp.Lambda):
+            _call_parameters_apart(tree)
         for child in list(tree.iter_expressions()):
             new = self.resolve(child, aliases, alias_first)
             if new is not child:
                 child.replace(new)
         return tree
 
-    def _column(self, tree: exp.Column, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
+    def _column(self, tree: exp.Column, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:
         if isinstance(tree.this, exp.Star):
             refuse("`*` is not supported inside an expression", tree, "name the columns")
         name = "" if tree.table else tree.name.lower()
-        if name in aliases and (alias_first or self._scope.own(tree) is None):
+        if name in aliases and (alias_first(tree) or self._scope.own(tree) is None):
             value = aliases[name].copy()
             return value if is_operand(value) else exp.Paren(this=value)
         found = self._scope.resolve(tree)
@@ -90,7 +114,7 @@ class Resolver:
             if value is not None and window.args.get(part) is None:
                 window.set(part, [v.copy() for v in clauses(found, part)] if part == "partition_by" else value.copy())
 
-    def _subquery(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
+    def _subquery(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:
         if isinstance(tree, exp.Exists):
             return self._call(tree, "exists", tree.this, [])
         if isinstance(tree, exp.In):
@@ -103,7 +127,7 @@ class Resolver:
             refuse("ARRAY with a sub-query is not supported", tree)
         return self._call(tree, "scalar", tree, [])
 
-    def _quantified(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: bool) -> Tree:
+    def _quantified(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:
         """x > ANY (…) and x > ALL (…); = ANY is IN, <> ALL is NOT IN."""
         quantifier = tree.expression
         query = quantifier.this

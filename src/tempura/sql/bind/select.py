@@ -17,7 +17,7 @@ from tempura.schema import Column, fresh, names
 from tempura.sql.bind.grouping import Grouped, Groups, aggregates, has_grouping
 from tempura.sql.bind.ordering import Key, Slice, top, top_of_each
 from tempura.sql.bind.predicates import detached, predicate
-from tempura.sql.bind.projection import by_name, computed, narrowed, passed, projected, slug, unique_spellings
+from tempura.sql.bind.projection import by_name, computed, extended, narrowed, passed, projected, slug, unique_spellings
 from tempura.sql.bind.scope import Scope, Shown, Tree, refuse
 from tempura.sql.bind.sources import Bound
 from tempura.sql.bind.subqueries import Sub, attach, has_subquery, restrict
@@ -183,9 +183,10 @@ class Select:
         unique = list({o.name: o for o in (*outputs, *(passed(columns[c]) for c in carried))}.values())
         keys, hidden = self._sort_keys(columns, unique, outputs)
         cut = not self.slice.whole or (last and bool(hidden))
-        op = projected(op, [*unique, *hidden] if cut else unique)
+        op = projected(op, [*unique, *hidden] if cut and not self.distinct else unique)
         if self.distinct:
             op = Aggregate(op, names(op.schema), ())
+            op = extended(op, hidden) if cut else op
         if cut:
             op = top_of_each(op, keys, self.slice, carried) if carried else top(op, keys, self.slice)
         return Bound(narrowed(op, [o.name for o in unique]), shown), tuple(keys)
@@ -193,9 +194,10 @@ class Select:
     def _sort_keys(
         self, columns: dict[str, Column], unique: list[Output], outputs: list[Output]
     ) -> tuple[list[SortKey], list[Output]]:
-        """The keys of ORDER BY as columns, and the columns that have to be added for them."""
+        """The keys of ORDER BY as columns, and the columns that have to be added for them: with DISTINCT, above it and from what it shows."""
+        shown = {o.expr.name: o.name for o in reversed(unique) if o.expr.name}
         by_expr = {o.expr: o.name for o in reversed(unique)}
-        taken = {o.name for o in unique}
+        taken = {o.name.lower() for o in unique}
         hidden: dict[Expr, Output] = {}
         keys: list[SortKey] = []
         for key in self.order:
@@ -206,15 +208,18 @@ class Select:
                 expr = Expr(detached(key.tree))
                 name = by_expr.get(expr)
                 if name is None and self.distinct:
-                    refuse(
-                        "ORDER BY of SELECT DISTINCT must use columns of the select list",
-                        key.tree,
-                        "add the expression to the select list",
-                    )
+                    if not expr.columns <= shown.keys():
+                        refuse(
+                            "ORDER BY of SELECT DISTINCT must use columns of the select list",
+                            key.tree,
+                            "add the expression to the select list",
+                        )
+                    expr = expr.rename(shown)
+                    columns = {o.name: o.column for o in unique}
                 if name is None and expr in hidden:
                     name = hidden[expr].name
                 if name is None:
-                    name = fresh(expr.name or slug(expr.tree), taken)
+                    name = fresh((expr.name or slug(expr.tree)).lower(), taken)
                     hidden[expr] = computed(name, expr.tree, columns)
                     taken.add(name)
             keys.append(SortKey(name, key.descending, key.nulls_first))

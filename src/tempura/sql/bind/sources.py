@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,14 +39,12 @@ class From:
         catalog: Catalog,
         ctes: Ctes,
         scope: Scope,
-        text: str,
         derived: Callable[[Tree], Bound],
         resolve: Callable[[Tree], Tree],
     ):
         self._catalog = catalog
         self._ctes = ctes
         self._scope = scope
-        self._text = text
         self._derived = derived
         self._resolve = resolve
 
@@ -58,30 +55,10 @@ class From:
         if clause is None:
             source = self._scope.add(Source("", ONE_ROW, ()))
             return Region([source])
-        return self._relations(clause.this, clauses(select, "joins"))
-
-    def _relations(self, first: Tree, joins: Sequence[Tree]) -> Region:
-        """Relations between commas: a comma binds looser than JOIN, which matters where a join keeps rows of its right side."""
-        segments: list[tuple[Tree, list[Tree]]] = [(first, [])]
-        keeps_right = any(j.side in ("RIGHT", "FULL") for j in joins)
-        for join in joins:
-            if keeps_right and join.kind == "CROSS" and not join.args.get("on") and self._after_comma(join.this):
-                segments.append((join.this, []))
-            else:
-                segments[-1][1].append(join)
-        region = Region()
-        for item, own in segments:
-            region = region.with_(self._relation(item, own))
-        return region
-
-    def _after_comma(self, item: Tree) -> bool:
-        start = min((part.meta["start"] for part in item.walk() if "start" in part.meta), default=None)
-        if start is None:
-            return False
-        before = re.sub(r"(?:\(|\s|\b(?:select|distinct|values|with)\b)+$", "", self._text[:start], flags=re.IGNORECASE)
-        return before.endswith(",")
+        return self._relation(clause.this, clauses(select, "joins"))
 
     def _relation(self, item: Tree, joins: Sequence[Tree]) -> Region:
+        """An item and what it is joined with, from left to right: to Spark a comma is a CROSS JOIN that binds no looser than others."""
         region = self._item(item)
         for join in joins:
             region = self._join(region, join)

@@ -305,11 +305,17 @@ def _inner_calls(call: Tree) -> bool:
 
 
 def _negated(call: Tree) -> bool:
-    """Whether what is asked of a predicate is that it be false: the NOTs above it, through AND and OR, are odd in number."""
-    negated, parent = False, call.parent
-    while isinstance(parent, (exp.And, exp.Or, exp.Not, exp.Paren)):
+    """Whether what is asked of a predicate is that it be false: the NOTs above it, through AND and OR, are odd in number; to Spark `= FALSE` is one."""
+    negated, tree = False, call
+    while isinstance(tree.parent, (exp.And, exp.Or, exp.Not, exp.Paren, exp.EQ, exp.NEQ)):
+        parent = tree.parent
+        if isinstance(parent, (exp.EQ, exp.NEQ)):
+            other = parent.expression if tree is parent.this else parent.this
+            if not isinstance(other, exp.Boolean):
+                break
+            negated ^= isinstance(parent, exp.EQ) != bool(other.this)
         negated ^= isinstance(parent, exp.Not)
-        parent = parent.parent
+        tree = parent
     return negated
 
 
@@ -320,6 +326,8 @@ def _scalar(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
         value = tied.over_both(tied.query.value)
         if sub.kind == "in":
             value = exp.EQ(this=_operand(tied.operands[0]), expression=_operand(value))
+            # As a value, neither IN nor NOT IN is ever NULL in Spark.
+            value = exp.func("COALESCE", value, exp.true() if _negated(call) else exp.false(), copy=False)
         return joined, value
     if len(tied.outputs) != 1:
         refuse(f"a scalar sub-query gives one column, this one gives {len(tied.outputs)}", call)

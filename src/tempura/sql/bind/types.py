@@ -109,9 +109,10 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     ):
         return Typed("boolean", _any_nullable(tree, columns))
     if isinstance(tree, _STRINGS):
-        return Typed("string", _any_nullable(tree, columns))
+        known = not isinstance(tree, _OF_LISTS) or _textual(tree, columns)
+        return Typed("string" if known else UNKNOWN, _any_nullable(tree, columns))
     if isinstance(tree, _INTS):
-        return Typed("int")
+        return Typed("bigint" if isinstance(tree, exp.DateDiff) and tree.args.get("unit") else "int")
     if isinstance(tree, _DOUBLES):
         return Typed("double")
     if isinstance(tree, _DATES):
@@ -123,6 +124,12 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     if isinstance(tree, exp.Binary):
         return _arithmetic(tree, columns)
     return Typed(UNKNOWN)
+
+
+def _textual(tree: Tree, columns: Mapping[str, Column]) -> bool:
+    """Whether no operand is a list or bytes, or may be."""
+    kinds = [infer(part, columns).type for part in tree.iter_expressions()]
+    return not any(kind in (UNKNOWN, "binary") or kind.startswith(("array", "map", "struct")) for kind in kinds)
 
 
 def _inside(kind: str, tree: Tree) -> str:
@@ -174,6 +181,8 @@ _STRINGS = (
     exp.Upper, exp.Lower, exp.Substring, exp.Concat, exp.ConcatWs, exp.Trim, exp.DPipe, exp.Left, exp.Right, exp.Initcap,
     exp.Pad, exp.Repeat, exp.Replace, exp.RegexpReplace,
 )  # fmt: skip
+_OF_LISTS = (exp.Concat, exp.DPipe, exp.Substring, exp.Left, exp.Right, exp.Pad, exp.Repeat)
+"""Those that are of bytes, or of lists, too."""
 # A date that cannot be read gives NULL, so what is taken from dates may be NULL whatever the columns say.
 _INTS = (
     exp.Length, exp.Year, exp.Month, exp.Day, exp.Quarter, exp.Week, exp.DayOfWeek, exp.DayOfMonth, exp.DayOfYear, exp.Hour,
@@ -304,8 +313,14 @@ def _same(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     return infer(tree.this, columns)
 
 
+def _number(tree: Tree, columns: Mapping[str, Column]) -> Typed:
+    """The type of the operand, which is a number: a text is read as one, and may be none."""
+    found = infer(tree.this, columns)
+    return Typed("double") if found.type == "string" else found
+
+
 def _round(tree: Tree, columns: Mapping[str, Column]) -> Typed:
-    source = infer(tree.this, columns)
+    source = _number(tree, columns)
     found = _DECIMAL.fullmatch(source.type)
     if not found:
         return source
@@ -357,6 +372,7 @@ _RULES: dict[type[Any], _Rule] = {
     exp.Null: lambda tree, columns: Typed(NULL),
     exp.Is: lambda tree, columns: Typed("boolean", False),
     exp.NullSafeEQ: lambda tree, columns: Typed("boolean", False),
+    exp.Escape: lambda tree, columns: Typed("boolean", _any_nullable(tree, columns)),
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Case: _case,
@@ -365,8 +381,8 @@ _RULES: dict[type[Any], _Rule] = {
     exp.Greatest: _coalesce,
     exp.Least: _coalesce,
     exp.Paren: _same,
-    exp.Neg: _same,
-    exp.Abs: _same,
+    exp.Neg: _number,
+    exp.Abs: _number,
     exp.Alias: _same,
     exp.IgnoreNulls: _same,
     exp.RespectNulls: _same,

@@ -184,8 +184,11 @@ def render(
         if block.weight is not None:
             outputs[WEIGHT] = block.weight if block.weight.find(exp.Column) else cast_to(block.weight, "bigint")
     outputs = outputs or {FILLER: number(1)}
+    group = list(group)
     aliases = _aliases(block.sources)
-    alone = len(block.sources) <= 1 and not block.laterals
+    trees = (*outputs.values(), *block.where, *group)
+    # `project.name` would be a column of a table or CTE called project, if there is one.
+    alone = len(block.sources) <= 1 and not block.laterals and not any(tree.find(exp.Dot) for tree in trees)
     select = exp.Select(expressions=[_output(name, _named(tree, aliases, alone)) for name, tree in outputs.items()])
     copied: list[Sql] = [exp.Table(this=exp.Identifier(this=aliases[s.token])) for s in block.sources if s.broadcast]
     if copied:
