@@ -402,6 +402,17 @@ def test_by_spark_a_table_that_became_append_only(tmp_path: Path):
         source.delta(first, pinned(source, first))
 
 
+def test_by_spark_a_change_feed_that_was_switched_on(tmp_path: Path):
+    path = str(tmp_path / "lake")
+    write_deltalake(path, pa.table({"id": [1, 2]}), configuration={"delta.appendOnly": "true"})
+    source = delta(tmp_path, reader="spark")
+    first = pinned(source)
+    DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    write_deltalake(path, pa.table({"id": [3]}), mode="append")
+    with pytest.raises(SourceError, match="its change feed was switched on after version 0"):
+        source.delta(first, pinned(source, first))
+
+
 def test_vacuumed_versions(tmp_path: Path):
     path = str(tmp_path / "lake")
     write_deltalake(path, pa.table({"id": [1, 2]}))

@@ -25,6 +25,8 @@ WRITTEN = {
     "ts + interval 1 day": "ts + INTERVAL '1' DAY",
     "nvl(a, substr(b, 1, 2))": "COALESCE(a, SUBSTRING(b, 1, 2))",
     "a like any ('x%', 'y%')": "a LIKE ANY ('x%', 'y%')",
+    "exists(xs, x -> x > 1)": "EXISTS(xs, x -> x > 1)",
+    "`ＩＤ` + `week`": "`ＩＤ` + `week`",
 }
 
 

@@ -278,7 +278,7 @@ def sign(**changes: Any) -> Callable[[bytes], bytes]:
         (sign(colour="red"), "is damaged: `colour`: Unexpected keyword argument"),
         (sign(point=7), "is damaged: `point`: Input should be a valid string"),
         (sign(number=3), "is that of run 3 of the job `sales`"),
-        (sign(version=0), "has format 0, which this version of tempura (format 1) no longer reads"),
+        (sign(version=0), "has format 0, which this version of tempura (format 2) no longer reads"),
     ],
 )
 def test_a_run_file_is_believed_only_if_it_is_whole(
@@ -322,13 +322,13 @@ def test_a_newer_workspace_is_left_alone(workspace: Workspace, place: Path):
     with workspace.lock("run"):
         commit(workspace, "mon")
     path = place / "runs" / "1.json"
-    path.write_bytes(sign(version=2)(path.read_bytes()))
-    with pytest.raises(WorkspaceError, match=r"runs/1\.json was made by a newer tempura: it has format 2") as told:
+    path.write_bytes(sign(version=3)(path.read_bytes()))
+    with pytest.raises(WorkspaceError, match=r"runs/1\.json was made by a newer tempura: it has format 3") as told:
         Workspace.open(place, "sales")
     assert told.value.hint.startswith("upgrade tempura")
     with workspace.lock("reset"), pytest.raises(WorkspaceError, match="made by a newer tempura"):
         workspace.reset()
-    (place / "workspace.json").write_text('{"format": 2, "job": "sales"}')
+    (place / "workspace.json").write_text('{"format": 3, "job": "sales"}')
     with pytest.raises(WorkspaceError, match=r"workspace\.json was made by a newer tempura"):
         Workspace.open(place, "sales")
 
@@ -342,11 +342,23 @@ def test_an_older_format_is_migrated(workspace: Workspace, place: Path, monkeypa
     path.write_text(json.dumps(document | {"digest": files.digest(document)}))
 
     def renamed(old: files.Document) -> files.Document:
-        return {("point" if key == "at" else key): value for key, value in old.items()} | {"version": 1}
+        return {("point" if key == "at" else key): value for key, value in old.items()} | {"version": files.FORMAT}
 
     monkeypatch.setitem(files.MIGRATIONS, 0, renamed)
     migrated = Workspace.open(place, "sales").latest()
     assert migrated is not None and replace(migrated, digest=run.digest) == run
+
+
+def test_run_files_from_before_states_told_their_points(workspace: Workspace, place: Path):
+    with workspace.lock("run"):
+        run = commit(workspace, "mon")
+    path = place / "runs" / "1.json"
+    document = json.loads(path.read_text()) | {"version": 1}
+    del document["states"]["kept"]["points"]
+    path.write_text(json.dumps(document | {"digest": files.digest(document)}))
+    found = Workspace.open(place, "sales").latest()
+    assert found is not None and found.version == 2 and found.states["kept"].points is None
+    assert replace(found, digest=run.digest) == run
 
 
 def test_a_missing_run_file_is_noticed(workspace: Workspace, place: Path):
@@ -368,7 +380,7 @@ def test_a_workspace_belongs_to_one_job(workspace: Workspace, place: Path):
     (place / "workspace.json").write_text("sales")
     with pytest.raises(WorkspaceError, match=r"workspace\.json is damaged") as told:
         Workspace.open(place, "sales")
-    assert '{"format": 1, "job": "sales"}' in told.value.hint
+    assert '{"format": 2, "job": "sales"}' in told.value.hint
 
 
 def test_a_folder_with_something_else_is_not_made_a_workspace(tmp_path: Path):

@@ -12,7 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
-from tempura.errors import JobError, PlanError, RuleError, SqlError, TempuraError
+from tempura.errors import (
+    JobError,
+    LockedError,
+    PlanError,
+    RuleError,
+    SourceError,
+    SqlError,
+    TempuraError,
+    WorkspaceError,
+)
 from tempura.job import Job
 from tempura.optimizer import Settings, plan
 from tempura.plans import IncrementalPlan
@@ -37,16 +46,19 @@ __all__ = [
     "IncrementalPlan",
     "Job",
     "JobError",
+    "LockedError",
     "PlanError",
     "Point",
     "RuleError",
     "RunReport",
     "Settings",
+    "SourceError",
     "SqlError",
     "Table",
     "TempuraError",
     "Timeline",
     "VerifyReport",
+    "WorkspaceError",
     "plan",
     "run",
     "verify",

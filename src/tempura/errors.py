@@ -1,4 +1,4 @@
-"""Every error a user can meet; each says what is wrong, where, and what to do."""
+"""The errors a user can meet; each says what is wrong, where, and what to do. Those of running on Spark are with what raises them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimizer, end to end, in one screen: bind, normalize, explore, lay out, price, choose, assemble."""
+"""The optimizer, end to end: bind, normalize, explore, lay out, price, choose, assemble."""
 
 from __future__ import annotations
 

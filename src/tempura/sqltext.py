@@ -69,7 +69,11 @@ def _hidden(text: str) -> str:
 def _shown(tree: Tree) -> Tree:
     """The tree with the names of functions as they were; sums of intervals in parentheses, since `t - INTERVAL 1 DAY 2 HOURS` takes both away; and `any(p)` as the aggregate that it is."""
     for node in tree.find_all(exp.Anonymous, exp.Identifier):
-        node.set("this", as_written(node.name))
+        # A table may be called like a function, and what is in quotes was never hidden.
+        if isinstance(node, exp.Anonymous) or (
+            not node.args.get("quoted") and as_written(node.name).upper() in _HIDDEN
+        ):
+            node.set("this", as_written(node.name))
     for node in list(tree.find_all(exp.Add, exp.Any)):
         if isinstance(node, exp.Add) and isinstance(node.this, exp.Interval) and isinstance(node.parent, exp.Binary):
             node.replace(exp.Paren(this=node.copy()))

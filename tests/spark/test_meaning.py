@@ -98,7 +98,8 @@ QUERIES = {
     "keys of one column": "SELECT year(ts) AS y, day(ts) AS d, sum(a) AS n FROM t GROUP BY year(ts), day(ts)",
     "commas": "SELECT u.d, t.id, s.a AS sa FROM s AS u, t RIGHT JOIN s ON t.a = s.a AND u.d = s.d",
     "any and any": "SELECT any(a > 1) AND any(a < 9) AS x, NOT any(a > 9999) AS y FROM t",
-    "parameters": "SELECT id, transform(array(1, 2), a -> a + t.a) AS y, exists(array(a, 1), v -> v = 2) AS e, filter(array(struct(a AS id)), x -> x.id > 1) AS f FROM t",
+    "parameters": "SELECT id, transform(array(1, 2), a -> a + t.a) AS y, exists(array(a, 1), v -> v = 2) AS e, filter(array(struct(a AS id)), x -> x.id > 1) AS f, "
+    "to_json(transform(array(1), a -> struct(a AS a, t.id))) AS g, to_json(transform(array(1), a -> (a, 2))) AS h, transform(array(1), A -> a + 1) AS i FROM t",
     "parameters of a name that means another": "SELECT id, transform(sequence(1, 2), a -> a + b) AS y FROM (SELECT a AS b, id FROM t)",
     "parts of a column named like a step": "WITH q AS (SELECT id, unit AS name, struct(a AS name, id AS other) AS project FROM t) SELECT name, project.name AS p FROM q WHERE id % 2 = 1 UNION ALL SELECT name, project.name FROM q WHERE id % 2 = 0",
     "in a greatest": "SELECT id, id IN (SELECT max(d) FROM s WHERE s.a = t.a) AS x, a NOT IN (SELECT max(d) FROM s WHERE s.a = t.a) AS y, (id IN (SELECT d FROM s WHERE s.a = t.a)) = FALSE AS z, "
@@ -111,6 +112,9 @@ QUERIES = {
     "literals as keys": "SELECT 0 AS total, unit, round(sum(x), 0) AS s, lag(sum(a), 1) OVER (ORDER BY unit) AS l, 1 AS one FROM t GROUP BY ALL",
     "order of what is distinct": "SELECT DISTINCT unit FROM t ORDER BY CASE WHEN unit = 'day' THEN 0 ELSE 1 END, lower(unit) LIMIT 3",
     "aliases in having": "SELECT unit, round(sum(x), 2) AS x FROM t GROUP BY unit HAVING x > 100",
+    "keys in having": "SELECT a + 1 AS a, count(*) AS n FROM t GROUP BY a + 1 HAVING a + 1 > 5 OR a > 1",
+    "signed literals as keys": "SELECT -1 AS m, unit, round(sum(x), -1) AS s FROM t GROUP BY ALL",
+    "rows of the greatest": "SELECT id FROM t WHERE id - 9 IN (SELECT max(d) FROM s WHERE s.a = t.a)",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

@@ -265,3 +265,13 @@ def test_what_goes_wrong_after_a_commit_is_a_note(spark: SparkSession, tmp_path:
     assert done.status == "done" and done.file and done.file.number == 1
     assert done.notes == (told[-1],) and "the run is committed" in told[-1] and "Permission denied" in told[-1]
     assert ran(spark, job).point == "t2"
+
+
+def test_a_table_of_which_nothing_has_come_yet(spark: SparkSession, tmp_path: Path):
+    """Its columns are those of files that are left for later."""
+    put(tmp_path / "t/19-00/a.parquet", {"id": pa.int64()}, [(1,)])
+    text = "name: one\nquery: SELECT count(*) AS n, max(id) AS m FROM t\ntables: {t: {source: {kind: folders, path: t, format: parquet}}}\n"
+    job = Job.parse(
+        text + 'timeline: [{at: t1, upto: "14-00", deliver: true}, {at: t2, upto: "19-00", deliver: true}]\n', tmp_path
+    )
+    assert [rows(ran(spark, job)) for _ in range(2)] == [[(0, None)], [(1, 1)]]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   tempura verify job.yaml
-  tempura verify job.yaml && publish job.yaml   exit code 1 if something differs
+  tempura verify job.yaml && ./mail-report.sh   exit code 1 if something differs
 """,
 )
 def verify_command(

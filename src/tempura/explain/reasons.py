@@ -103,8 +103,10 @@ def _without_views(memo: Memo, record: Tvr) -> str:
         return "it is part of a larger join, which is looked at as a whole"
     if len(leaves) < 3:
         return _NO_JOIN
+    if len(set(leaves)) < len(leaves):
+        return "a relation occurs in it twice"
     if sum(1 for leaf in leaves if memo.spans_of(leaf)) > CHANGING:
-        return f"more than {CHANGING} of its relations change"
+        return f"too many of its relations change (more than {CHANGING})"
     return "no part of the join is connected without the updated table"
 
 

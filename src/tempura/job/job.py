@@ -117,7 +117,7 @@ def _texts(value: Any) -> list[str]:
 
 @dataclass(frozen=True, init=False)
 class Job:
-    """What to plan. Queries are Spark SQL by name; a job's only query is called `result`."""
+    """What to plan. Queries are Spark SQL by name; a job's only query, if it has no name, is called `result`."""
 
     name: str
     queries: Mapping[str, str]

@@ -336,7 +336,10 @@ class DeltaSource(Source):
             raise self.error(
                 f"rows may have been taken back after version {start} of a table that is append-only now", _AGAIN
             )
-        if self._feed(since, version):
+        feed = self._feed(since, version)
+        if not retracts and not feed:
+            raise self.error(f"its change feed was switched on after version {start}, and tells nothing before", _AGAIN)
+        if feed:
             weight = "IF(_change_type IN ('insert', 'update_postimage'), 1, -1)" if retracts else None
             return Reading(self.visible(version), (self._by_spark(version, end, start, weight),), retracts)
         parts = self._by_spark(version, end), self._by_spark(version, start, weight="-1")
@@ -363,11 +366,11 @@ class DeltaSource(Source):
 
 
 def _listed(column: Any) -> list[Any]:
-    """The values of a column; none of them, if Python has no such dates."""
+    """The values of a column; as texts, if Python has no such dates."""
     try:
         return column.to_pylist()
     except (OverflowError, ValueError):
-        return [None] * len(column)
+        return column.cast(pa.string()).to_pylist()
 
 
 def _is_set(table: Any, name: str) -> bool:

@@ -160,7 +160,8 @@ class FileBased(Source):
         seen: Mapping[str, Entry] = before.files if before else {}
         with self._orderly():
             fresh = self.order.admit([name for name in listed if name not in seen], before, upto)
-            expected = self._expected(before, fresh)
+            # What is left for later tells the columns, too.
+            expected = self._expected(before, fresh or [*listed][:1])
             arrival = self._arrival(expected)
             opened = self._digests(fresh, listed, expected, sample=not (before and before.summary.sampled))
             files = {**seen, **{name: entry for name, (entry, _) in opened.items()}}
@@ -195,7 +196,7 @@ class FileBased(Source):
         return TableStatistics(rows, size, {c: s for c, s in columns.items() if c in names(self._visible(log.columns))})
 
     def visible(self, version: Version) -> Schema:
-        return self._visible(Log.of_json(version).columns)
+        return self._visible(version["columns"])
 
     def never_null(self, version: Version) -> frozenset[str]:
         return frozenset(c for c, known in Log.of_json(version).summary.known.items() if not known.nulls)

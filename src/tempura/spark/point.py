@@ -339,17 +339,21 @@ class PointRun:
         """The run file as it is stored, and what went wrong after it was: the next run makes up for that."""
         try:
             stored = self.attempt.commit(self._run_file())
-            self.workspace.collect()
-        except LockedError:
-            raise
         except WorkspaceError as error:
-            latest = self.workspace.latest()
+            latest = None if isinstance(error, LockedError) else self.workspace.latest()
             if latest is None or latest.number != self.attempt.number:
                 raise
-            note = f"the run is committed, but not all was done after it: {error.message}"
-            self.tell(note)
-            return latest, (note,)
+            return latest, (self._noted(error),)
+        try:
+            self.workspace.collect()
+        except WorkspaceError as error:
+            return stored, (self._noted(error),)
         return stored, ()
+
+    def _noted(self, error: WorkspaceError) -> str:
+        note = f"the run is committed, but not all was done after it: {error.message}"
+        self.tell(note)
+        return note
 
     def _run_file(self) -> RunFile:
         later = {p.name for p in self.job.timeline.points[self.course.at + 1 :]}

@@ -179,7 +179,7 @@ def _verified(spark: SparkSession, job: Job, workspace: Workspace, entry: Result
 def _check_tables(job: Job, entry: ResultEntry, pins: Pins) -> None:
     """Raise an error if the tables are no longer what the result was made of: that the query gives something else now does not make it wrong."""
     try:
-        check(job, pins)
+        check(job, {name: version for name, version in pins.items() if name in job.catalog})
     except SourceError as error:
         raise WorkspaceError(
             f"the result {entry.query} of {entry.point} cannot be computed anew: {error.message}",

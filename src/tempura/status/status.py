@@ -1,6 +1,6 @@
 """What the workspace of a job says: which points are done and due, what is kept and for whom, what it cost, who is at work.
 
-Nothing is changed by looking, and no engine is needed.
+Nothing is changed by looking, but that what a killed run had committed is published; and no engine is needed.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ from pydantic_core import to_json
 
 from tempura.errors import WorkspaceError
 
-FORMAT = 1
+FORMAT = 2
 """The format of run files and workspaces that this version writes."""
 RESET = "reset"
 """The point of a run file that forgets all states."""
 
 Document = dict[str, Any]
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: lambda document: document | {"version": 2}}
 """For each older format that can be read, the function that turns a document of it into one of the next."""
 
 Version = Mapping[str, JsonValue]
@@ -70,8 +70,8 @@ class StateEntry:
     """The points that are still to read it."""
     lineage: Mapping[str, Version] = field(default_factory=dict[str, Version])
     """The version of each table that it was computed from."""
-    points: tuple[str, ...] = ()
-    """The points at which those versions came that it is a view of; none in files that do not tell."""
+    points: tuple[str, ...] | None = None
+    """The points at which those versions came that it is a view of; None in files that do not tell."""
     checksum: Checksum = field(default_factory=dict[str, Mapping[str, int]])
 
 

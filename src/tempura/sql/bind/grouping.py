@@ -221,9 +221,9 @@ class Grouped:
     def _replacement(self, tree: Tree) -> Tree:
         if isinstance(tree, exp.Column):
             return None
-        # A literal is what it says also where something is grouped by an equal one: ROUND(x, 0) wants no column.
-        literal = isinstance(tree, exp.Literal) and tree.parent is not None
-        if self._computed and not literal and any(type(tree) is type(e.tree) for e in self._computed):
+        # A constant is what it says also where something is grouped by an equal one: ROUND(x, 0) wants no column.
+        constant = tree.parent is not None and tree.find(exp.Column) is None
+        if self._computed and not constant and any(type(tree) is type(e.tree) for e in self._computed):
             name = self._computed.get(Expr(detached(tree)))
             if name is not None:
                 return _made(name)

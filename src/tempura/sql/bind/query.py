@@ -46,7 +46,7 @@ class Query:
 def bind(text: str, catalog: Catalog, name: str = "result") -> Query:
     """The query of `text` over the tables of `catalog`; raises SqlError for what cannot be bound."""
     tree = parsed(text)
-    bound, order = Binder(text, catalog).whole(tree)
+    bound, order = Binder(catalog).whole(tree)
     own = next((c.name for op in bound.op.walk() for c in op.schema if reserved(c.name)), None)
     if own is not None:
         raise SqlError(
@@ -88,8 +88,7 @@ def _described(error: dict[str, Any]) -> str:
 class Binder:
     """Binds the queries inside one text."""
 
-    def __init__(self, text: str, catalog: Catalog):
-        self.text = text
+    def __init__(self, catalog: Catalog):
         self.catalog = catalog
 
     def whole(self, tree: Tree) -> tuple[Bound, tuple[SortKey, ...]]:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tempura.sql.bind.grouping import Groups, aggregates, cube, is_aggregate, rollup
 from tempura.sql.bind.ordering import Key, key_of, ordered_terms, slice_of
-from tempura.sql.bind.predicates import conjuncts_of, detached
+from tempura.sql.bind.predicates import conjuncts_of, detached, replaced
 from tempura.sql.bind.resolve import Resolver, always
 from tempura.sql.bind.scope import Scope, Tree, refuse
 from tempura.sql.bind.select import Item, Select
@@ -89,12 +89,16 @@ class _Reader:
 
     def _neither_grouped_nor_aggregated(self, column: exp.Column) -> bool:
         """Whether a column of HAVING would mean nothing there, so that an alias of its name is meant."""
-        above = column.parent
-        while above is not None:
-            if is_aggregate(above):
+        keys = self._groups.keys if self._groups else []
+        part: Tree = column
+        while part is not None and not isinstance(part, exp.Having):
+            if is_aggregate(part) or replaced(detached(part), self._own) in keys:
                 return False
-            above = above.parent
-        return self._scope.own(column) not in (self._groups.keys if self._groups else ())
+            part = part.parent
+        return True
+
+    def _own(self, tree: Tree) -> Tree:
+        return self._scope.own(tree) if isinstance(tree, exp.Column) else None
 
     def _is_distinct(self, node: Tree) -> bool:
         distinct = node.args.get("distinct")

@@ -46,12 +46,21 @@ def _refuse_unsupported(tree: Tree) -> None:
 
 
 def _call_parameters_apart(tree: exp.Lambda) -> None:
-    """Give the parameters of a lambda names that no column has, whatever columns are called later."""
-    called = {p.name: f"{PARAMETER}{p.name}" for p in tree.expressions if not p.name.startswith(PARAMETER)}
-    for name in list(tree.find_all(exp.Identifier)):
-        field = isinstance(name.parent, exp.Dot) and name.arg_key == "expression"
-        if name.name in called and not field and not isinstance(name.parent, exp.Column):
-            name.set("this", called[name.name])
+    """Give the parameters of a lambda names that no column has, whatever columns are called later; fields that are named after them keep their names."""
+    called = {p.name.lower(): f"{PARAMETER}{p.name}" for p in tree.expressions if not p.name.startswith(PARAMETER)}
+    for column in [c for c in tree.find_all(exp.Column) if not c.table and c.name.lower() in called]:
+        # The parser goes by the very letters.
+        column.replace(column.this.copy())
+    for name in [n for n in tree.find_all(exp.Identifier) if n.name.lower() in called and not _names_something(n)]:
+        renamed = exp.Identifier(this=called[name.name.lower()], quoted=False)
+        name.replace(exp.Alias(this=renamed, alias=name.copy()) if isinstance(name.parent, exp.Tuple) else renamed)
+
+
+def _names_something(name: exp.Identifier) -> bool:
+    """Whether an identifier is the name of a column, a field or an alias, and not a value."""
+    places = {exp.Dot: "expression", exp.PropertyEQ: "this", exp.ColumnDef: "this", exp.Alias: "alias"}
+    parent: Any = name.parent
+    return isinstance(parent, exp.Column) or places.get(kind_of(parent)) == name.arg_key
 
 
 class Resolver:

@@ -188,7 +188,7 @@ def restrict(op: Op, conjunct: Tree, subs: Subs) -> Op:
             return (AntiJoin if negated else SemiJoin)(op, tied.right, predicate(tied.on))
         if sub.kind == "in" and sub.query.value is None:
             return _not_in(op, sub, tree) if negated else _in(op, sub, tree)
-    joined, value = attach(op, conjunct, subs)
+    joined, value = attach(op, conjunct, subs, kept=True)
     return narrowed(_joined_where(op, joined, Expr(value)), names(op.schema))
 
 
@@ -271,8 +271,8 @@ def _count(name: str, argument: str | None = None) -> AggregateCall:
     return AggregateCall(Column(name, "bigint", False), "count", None if argument is None else col(argument))
 
 
-def attach(op: Op, tree: Tree, subs: Subs) -> tuple[Op, Tree]:
-    """`op` joined with the sub-queries of an expression, and the expression over the result's columns."""
+def attach(op: Op, tree: Tree, subs: Subs, *, kept: bool = False) -> tuple[Op, Tree]:
+    """`op` joined with the sub-queries of an expression, and the expression over the result's columns; if rows are `kept` by it, NULL is as good as false."""
     while True:
         call = next((t for t in tree.find_all(exp.Anonymous) if is_call(t) and not _inner_calls(t)), None)
         if call is None:
@@ -282,6 +282,9 @@ def attach(op: Op, tree: Tree, subs: Subs) -> tuple[Op, Tree]:
             op, value = _scalar(op, sub, call)
             if sub.kind == "exists":
                 value = exp.Not(this=_is_null(value))
+            elif sub.kind == "in" and not (kept and call is tree):
+                # As a value, neither IN nor NOT IN is ever NULL in Spark.
+                value = exp.func("COALESCE", value, exp.true() if _negated(call) else exp.false(), copy=False)
         elif sub.kind == "exists":
             op, value = _mark(op, sub, call)
         elif sub.kind == "in":
@@ -326,8 +329,6 @@ def _scalar(op: Op, sub: Sub, call: Tree) -> tuple[Op, Tree]:
         value = tied.over_both(tied.query.value)
         if sub.kind == "in":
             value = exp.EQ(this=_operand(tied.operands[0]), expression=_operand(value))
-            # As a value, neither IN nor NOT IN is ever NULL in Spark.
-            value = exp.func("COALESCE", value, exp.true() if _negated(call) else exp.false(), copy=False)
         return joined, value
     if len(tied.outputs) != 1:
         refuse(f"a scalar sub-query gives one column, this one gives {len(tied.outputs)}", call)

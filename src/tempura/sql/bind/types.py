@@ -109,8 +109,9 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     ):
         return Typed("boolean", _any_nullable(tree, columns))
     if isinstance(tree, _STRINGS):
-        known = not isinstance(tree, _OF_LISTS) or _textual(tree, columns)
-        return Typed("string" if known else UNKNOWN, _any_nullable(tree, columns))
+        parts = [infer(part, columns) for part in tree.iter_expressions()]
+        known = not isinstance(tree, _OF_LISTS) or all(_textual(part.type) for part in parts)
+        return Typed("string" if known else UNKNOWN, any(part.nullable for part in parts))
     if isinstance(tree, _INTS):
         return Typed("bigint" if isinstance(tree, exp.DateDiff) and tree.args.get("unit") else "int")
     if isinstance(tree, _DOUBLES):
@@ -126,10 +127,9 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     return Typed(UNKNOWN)
 
 
-def _textual(tree: Tree, columns: Mapping[str, Column]) -> bool:
-    """Whether no operand is a list or bytes, or may be."""
-    kinds = [infer(part, columns).type for part in tree.iter_expressions()]
-    return not any(kind in (UNKNOWN, "binary") or kind.startswith(("array", "map", "struct")) for kind in kinds)
+def _textual(kind: str) -> bool:
+    """Whether values of a type are certainly neither lists nor bytes."""
+    return kind not in (UNKNOWN, "binary") and not kind.startswith(("array", "map", "struct"))
 
 
 def _inside(kind: str, tree: Tree) -> str:
