@@ -185,6 +185,9 @@ def test_inputs_of_a_sum_may_have_their_columns_in_any_order() -> None:
     one = Read("one", (Column("a", "int", False), Column("b", "unknown", False)), False, NO_KEYS)
     other = Read("other", (Column("b", "int", True), Column("a", "int", False)), False, NO_KEYS)
     assert Plus((one, other)).schema == (Column("a", "int", False), Column("b", "int", True))
+    assert Minus(one, other).schema == (Column("a", "int", False), Column("b", "int", True)), (
+        "what is taken away may be padded"
+    )
 
 
 def test_the_numbers_of_grouping_sets() -> None:

@@ -75,6 +75,11 @@ def is_operand(tree: Any) -> bool:
     return isinstance(tree, (exp.Column, exp.Literal, exp.Null, exp.Paren, exp.Boolean))
 
 
+def comparand(tree: Any) -> Any:
+    """The tree as one side of a comparison: another comparison, or what connects some, in parentheses."""
+    return exp.Paren(this=tree) if isinstance(tree, (exp.Predicate, exp.Connector, exp.Not)) else tree
+
+
 def column_tree(name: str) -> exp.Column:
     return exp.Column(this=exp.Identifier(this=name, quoted=True))
 
@@ -125,7 +130,7 @@ def conjunction(parts: Iterable[Expr]) -> Expr:
 
 @cache
 def _conjunction(parts: frozenset[Expr]) -> Expr:
-    unique = sorted(parts, key=lambda part: (_may_fail(part), part))
+    unique = sorted(parts, key=lambda part: (may_fail(part), part))
     if not unique:
         return TRUE
     if len(unique) == 1:
@@ -134,9 +139,9 @@ def _conjunction(parts: frozenset[Expr]) -> Expr:
 
 
 @cache
-def _may_fail(predicate: Expr) -> bool:
-    """Whether evaluating a predicate may raise an error; a literal's cast is taken to be right."""
-    found = predicate.tree.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Bracket, exp.Anonymous, exp.Cast)
+def may_fail(expr: Expr) -> bool:
+    """Whether evaluating an expression may raise an error; a literal's cast is taken to be right, and sums and products not to overflow."""
+    found = expr.tree.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Bracket, exp.Anonymous, exp.Cast)
     return any(not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) for node in found)
 
 
@@ -224,7 +229,7 @@ def _equi_key(part: Expr, lefts: frozenset[str], rights: frozenset[str]) -> Equi
 @cache
 def equality(left: Expr, right: Expr, null_safe: bool = False) -> Expr:
     kind = exp.NullSafeEQ if null_safe else exp.EQ
-    return Expr(kind(this=left.tree.copy(), expression=right.tree.copy()))
+    return Expr(kind(this=comparand(left.tree.copy()), expression=comparand(right.tree.copy())))
 
 
 def same_columns(left: Iterable[str], right: Iterable[str]) -> Expr:
@@ -238,7 +243,9 @@ _VOLATILE_WORDS = (
 )
 _VOLATILE_NAMES = frozenset(_VOLATILE_WORDS.split())
 _MOMENTS = ("now", "today", "yesterday", "tomorrow")
-"""Texts that Spark takes for dates and times: DATE 'today'."""
+"""Texts that Spark takes for dates and times: DATE 'today', and `day < 'today'`."""
+_ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+"""Comparisons in which such a text is hardly meant as one."""
 _VOLATILE_TYPES = (
     exp.Rand,
     exp.Randn,
@@ -262,6 +269,23 @@ def volatile_function(tree: Expression) -> str | None:
             if name in _VOLATILE_NAMES or (name == "unix_timestamp" and not node.expressions):
                 return name + "()"
         if isinstance(node, exp.Cast) and node.this.is_string and node.this.name.strip().lower().startswith(_MOMENTS):
+            return node.sql(dialect=DIALECT)
+        if isinstance(node, _ORDERED) and any(
+            side.is_string and side.name.strip().lower() in _MOMENTS for side in node.iter_expressions()
+        ):
+            return node.sql(dialect=DIALECT)
+    return None
+
+
+_DRAWN = frozenset(["rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"])
+
+
+def drawn_function(tree: Expression) -> str | None:
+    """The first function in `tree` that gives another answer wherever it stands, if there is one."""
+    for node in tree.walk():
+        if isinstance(node, (exp.Rand, exp.Randn, exp.Uuid)) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() in _DRAWN
+        ):
             return node.sql(dialect=DIALECT)
     return None
 

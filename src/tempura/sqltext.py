@@ -6,6 +6,7 @@ The parser knows hundreds of functions of all dialects and prints some of them a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sqlglot
@@ -21,7 +22,7 @@ _WORDS = (
     "DENSE_RANK ENDSWITH EXP EXPLODE EXPLODE_OUTER FIRST FIRST_VALUE FLOOR GREATEST GROUPING GROUPING_ID HOUR IF IFNULL INITCAP INLINE LAG LAST LAST_DAY "
     "LAST_VALUE LCASE LEAD LEAST LEFT LEN LENGTH LN LOG LOWER LPAD MAX MEDIAN MIN MINUTE MONTH NTH_VALUE NTILE NULLIF NVL PERCENT_RANK POSEXPLODE "
     "POSEXPLODE_OUTER POW POWER QUARTER RAND RANDN RANDOM RANK REGEXP_REPLACE REPEAT REPLACE RIGHT ROUND ROW_NUMBER RPAD SECOND SHIFTLEFT SHIFTRIGHT SIGN "
-    "SIGNUM SQRT STACK STARTSWITH STDDEV STDDEV_POP STDDEV_SAMP STRUCT SUBSTR SUBSTRING SUM TO_DATE TRIM UCASE UNNEST UPPER UUID VARIANCE VAR_POP VAR_SAMP "
+    "SIGNUM SQRT STACK STARTSWITH STDDEV STDDEV_POP STDDEV_SAMP STRUCT SUBSTR SUBSTRING SUM TRIM UCASE UNNEST UPPER UUID VARIANCE VAR_POP VAR_SAMP "
     "YEAR"
 )
 UNDERSTOOD = frozenset(_WORDS.split())
@@ -52,8 +53,30 @@ def read_expression(text: str) -> Tree:
     return _shown(sqlglot.parse_one(_hidden(text), dialect=Spark))
 
 
+_QUOTED = re.compile(
+    r"--[^\n]*|/\*.*?\*/|`[^`]*`|\b[rR]'[^']*'|\b[rR]\"[^\"]*\"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
+    re.DOTALL,
+)
+"""Comments, names in quotes, and texts: as they are after an `r`, else with quotes in them that are escaped or written twice."""
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A text with quotes escaped by a backslash, which is how the parser knows them, where they were written twice."""
+    text, quote = found[0], found[0][0]
+    if quote not in "'\"":
+        return text
+    return (
+        quote
+        + re.sub(
+            rf"\\.|{quote}{quote}", lambda m: rf"\{quote}" if m[0] == quote * 2 else m[0], text[1:-1], flags=re.DOTALL
+        )
+        + quote
+    )
+
+
 def _hidden(text: str) -> str:
-    """The text with wide letters in names of functions that the parser must not know."""
+    """The text with wide letters in names of functions that the parser must not know, and texts as it reads them; it stays as long as it is."""
+    text = _QUOTED.sub(_escaped, text)
     tokens = Spark().tokenize(text)
     for token, following, inside in reversed(list(zip(tokens, tokens[1:], [*tokens[2:], None], strict=False))):
         called = following.token_type == TokenType.L_PAREN and (
@@ -74,6 +97,9 @@ def _shown(tree: Tree) -> Tree:
             not node.args.get("quoted") and as_written(node.name).upper() in _HIDDEN
         ):
             node.set("this", as_written(node.name))
+    for node in tree.find_all(exp.Anonymous):
+        if node.name.lower() in ("timestampadd", "timestampdiff") and isinstance(node.expressions[0], exp.Column):
+            node.expressions[0].replace(exp.Var(this=node.expressions[0].name))
     for node in list(tree.find_all(exp.Add, exp.Any)):
         if isinstance(node, exp.Add) and isinstance(node.this, exp.Interval) and isinstance(node.parent, exp.Binary):
             node.replace(exp.Paren(this=node.copy()))

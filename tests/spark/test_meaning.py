@@ -115,11 +115,24 @@ QUERIES = {
     "keys in having": "SELECT a + 1 AS a, count(*) AS n FROM t GROUP BY a + 1 HAVING a + 1 > 5 OR a > 1",
     "signed literals as keys": "SELECT -1 AS m, unit, round(sum(x), -1) AS s FROM t GROUP BY ALL",
     "rows of the greatest": "SELECT id FROM t WHERE id - 9 IN (SELECT max(d) FROM s WHERE s.a = t.a)",
+    "quotes": """SELECT id, 'O''Brien' AS s, "a""b" AS d, 'c' 'd' AS e, 'it\\'s' AS f FROM t -- don't""",
+    "computed order": "SELECT id, a * 2 AS twice FROM t ORDER BY twice DESC, id",
+    "passed over": "SELECT id, first_value(a) IGNORE NULLS OVER (PARTITION BY unit) AS f, first_value(a, true) OVER (PARTITION BY unit ORDER BY at2) AS g FROM (SELECT *, 1 AS at2 FROM t WHERE a IS NULL OR a = 5)",
+    "keys that are called like outer columns": "SELECT id, EXISTS (SELECT 1 FROM s WHERE upper(s.code) = q.upper_code) AS e FROM (SELECT id, string(a) AS upper_code FROM t) q",
+    "truths that are equal": "SELECT id, (SELECT count(*) FROM s WHERE (s.a > 1) = (t.a > 1 OR t.id > 12)) AS n, (SELECT max(d) FROM s WHERE (s.a IS NULL) = (t.a IS NULL)) AS m FROM t",
+    "truths that join": "SELECT t.id, s.d FROM t LEFT JOIN s ON (s.a > 1) = (t.a > 1 OR t.id > 12)",
+    "order of sets": "SELECT Unit, count(*) AS Total FROM t GROUP BY Unit UNION ALL SELECT 'All', count(*) FROM t ORDER BY CASE WHEN Unit = 'All' THEN 1 ELSE 0 END, Unit",
+    "dates as written": "SELECT id, to_date(string(date(ts)), 'yyyy-MM-dd') AS d, timestampdiff(HOUR, ts, ts + interval 1 day) AS h, timestampadd(DAY, 1, ts) AS x FROM t",
+    "windows of time": "SELECT unit, window.start, window.end AS until, count(*) AS n FROM t GROUP BY unit, window(ts, '1 day')",
+    "one distinct value": "SELECT id, (SELECT DISTINCT 7 FROM s WHERE s.a + 0 * s.d = t.a) AS d FROM t",
+    "first of some": "SELECT unit, first(a, true) FILTER (WHERE a > 1 AND a < 3) AS f, any_value(a) FILTER (WHERE a = 5) AS g FROM t GROUP BY unit",
+    "counts of padded rows": "SELECT t.a, count(r.d) AS n, sum(r.d) AS g FROM (SELECT DISTINCT a FROM t WHERE id < 20) t LEFT JOIN (SELECT coalesce(d, 0) AS d, coalesce(a, 0) AS b FROM s) r ON t.a = r.b GROUP BY t.a",
+    "guarded pieces": "SELECT s.d, sum(100 / (t.a - 5)) AS n FROM t JOIN s ON t.a = s.a GROUP BY s.d",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 
 
-JOBS = 4
+JOBS = 5
 """So many jobs: a run of several queries takes not much longer than of one."""
 
 

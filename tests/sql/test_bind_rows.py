@@ -129,6 +129,10 @@ SELECT a FROM t WHERE EXISTS (SELECT count(*) FROM s WHERE s.a = t.a HAVING coun
 SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a ORDER BY d LIMIT 1)
 SELECT a FROM t WHERE b > 15 OR EXISTS (SELECT 1 FROM s WHERE s.a = t.a AND s.d > 50)
 SELECT a FROM t WHERE b > 15 OR EXISTS (SELECT 1 FROM s WHERE s.d > t.b)
+SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.d > (SELECT avg(x.d) FROM s x WHERE x.a <= s.a AND x.a >= t.a))
+SELECT a, b, (SELECT count(*) FROM s WHERE (s.d > 5) = (t.b > 15 OR t.a = 1)) AS n FROM t
+SELECT a, EXISTS (SELECT 1 FROM s WHERE abs(s.a) = q.abs_a) AS e FROM (SELECT a, b AS abs_a FROM t) q
+SELECT abs(b) AS g, sum(a) AS n FROM (SELECT a, coalesce(b, -7) AS b FROM t) GROUP BY abs(b)
 SELECT a FROM t WHERE b > 15 OR EXISTS (SELECT 1 FROM s)
 SELECT a FROM t WHERE b > 15 OR a IN (SELECT a FROM s)
 SELECT a, b, b > 15 OR NOT (a IN (SELECT a FROM s)) AS x FROM t

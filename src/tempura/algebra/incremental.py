@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from tempura.algebra.op import Op, Rel, Rels
-from tempura.algebra.relational import AggregateCall
+from tempura.algebra.relational import AggregateCall, of_any
 from tempura.schema import UNKNOWN, Column, Keys, Schema, orderable
 
 SPARE = 10
@@ -140,7 +140,7 @@ class Minus(Op):
     right: Rel
 
     def columns_from(self, inputs: Sequence[Schema]) -> Schema:
-        return inputs[0]
+        return of_any(inputs)
 
 
 class Affected(Op):

@@ -334,15 +334,20 @@ class Plus(Op):
     inputs_: Rels
 
     def columns_from(self, inputs: Sequence[Schema]) -> Schema:
-        first, *rest = inputs
-        others = [{c.name: c for c in schema} for schema in rest]
+        return of_any(inputs)
 
-        def both(column: Column) -> Column:
-            also = [other.get(column.name, column) for other in others]
-            kind = next((c.type for c in (column, *also) if c.type != UNKNOWN), UNKNOWN)
-            return Column(column.name, kind, column.nullable or any(c.nullable for c in also))
 
-        return tuple(map(both, first))
+def of_any(inputs: Sequence[Schema]) -> Schema:
+    """The columns of rows that come from any of some inputs: the first one's, NULL if it may be in one of them, of the first type that is known."""
+    first, *rest = inputs
+    others = [{c.name: c for c in schema} for schema in rest]
+
+    def both(column: Column) -> Column:
+        also = [other.get(column.name, column) for other in others]
+        kind = next((c.type for c in (column, *also) if c.type != UNKNOWN), UNKNOWN)
+        return Column(column.name, kind, column.nullable or any(c.nullable for c in also))
+
+    return tuple(map(both, first))
 
 
 def plus(*inputs: Any) -> Any:

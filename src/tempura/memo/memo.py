@@ -43,6 +43,9 @@ from tempura.memo.spans import Span, Spans
 from tempura.memo.unionfind import UnionFind
 from tempura.schema import Keys, Schema, names
 
+OF_ONE_DEFINITION = frozenset({"matches"})
+"""Links that say something of one definition of a TVR: of two TVRs that turn out to be the same, they need not lead to the same."""
+
 
 class Member(NamedTuple):
     """An operator over TVRs: one definition."""
@@ -276,7 +279,8 @@ class Memo:
                 kept.definitions.setdefault(member, source)
             for link, to in gone.links.items():
                 if link in kept.links:
-                    pending.append((kept.links[link], to))
+                    if link not in OF_ONE_DEFINITION:
+                        pending.append((kept.links[link], to))
                 else:
                     kept.links[link] = to
                     self._announce(Fact("link", kept_id, link))

@@ -138,6 +138,19 @@ _RANKS = (
 """Window functions that are the same again; ties are broken, where they matter, by all columns."""
 
 
+_FIRST = (exp.FirstValue, exp.First)
+_PICKED = (*_FIRST, exp.LastValue, exp.NthValue, exp.Last)
+
+
+def _picks_one(window: Any, first: bool) -> bool:
+    """Whether a frame has one row at the end that is picked from: a frame by values may have several there that are equal in order, and which comes first is open."""
+    spec, order = window.args.get("spec"), window.args.get("order")
+    if spec is None:
+        return first or order is None
+    start, end = (str(spec.args.get(side)).upper() for side in ("start", "end"))
+    return str(spec.args.get("kind")).upper() == "ROWS" or (start == "UNBOUNDED" and (first or end == "UNBOUNDED"))
+
+
 def repeatable_windows(functions: tuple[WindowCall, ...]) -> bool:
     """The same of window functions."""
 
@@ -147,6 +160,8 @@ def repeatable_windows(functions: tuple[WindowCall, ...]) -> bool:
             function = function.this
         if isinstance(function, (exp.Sum, exp.Avg)):
             return call.column.type == "bigint" or call.column.type.startswith("decimal")
+        if isinstance(function, _PICKED) and not _picks_one(call.call.tree, isinstance(function, _FIRST)):
+            return False
         return isinstance(function, _RANKS)
 
     return all(map(same_again, functions))

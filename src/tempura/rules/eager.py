@@ -16,7 +16,7 @@ from typing import Any
 from tempura.algebra import AggregateCall, AggregateState, InnerJoin, MergeState, Output, Plus, Project
 from tempura.algebra.incremental import state_columns
 from tempura.explore import Time, TvrRef
-from tempura.expr import Expr, col
+from tempura.expr import Expr, col, may_fail
 from tempura.rules.deltas import L, Q, R, Xs, by, calls, on, outputs, subtractable, t, u
 from tempura.rules.lang import rule, rule_set, where
 
@@ -60,6 +60,8 @@ def _push(
     below: dict[str, str],
 ) -> None:
     inner = tuple(_renamed(c, below) for c in calls)
+    if any(may_fail(e) for c in inner for e in (c.argument, c.where) if e is not None):
+        return  # Of rows that find no partner it is not to be asked.
     read = frozenset[str]().union(
         *(c.where.columns | (c.argument.columns if c.argument else frozenset()) for c in inner)
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tempura.algebra import Aggregate, AggregateCall, Filter, InnerJoin, Op, Output, Project
 from tempura.algebra.incremental import parts
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, volatile
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, may_fail, volatile
 from tempura.rules.laws import any_of, law
 from tempura.rules.pruning import chosen
 from tempura.schema import names
@@ -87,6 +87,9 @@ def _fused(factors: Sequence[Op | None]) -> Op | None:
     below = _merged([a.inputs[0] for a in aggregates])
     if below is None:
         return None
+    asked = [e for a in aggregates for c in a.calls for e in (c.argument, c.where) if e is not None]
+    if any(below.own) and any(map(may_fail, asked)):
+        return None  # A condition of rows need not be asked before an argument, if it is one of the call.
     calls: list[AggregateCall] = []
     for factor, aggregate, own in zip(factors, aggregates, below.own, strict=True):
         named = {c.name: c._replace(where=conjunction((c.where, *own))) for c in aggregate.calls}

@@ -97,6 +97,8 @@ def order_left(step: Step) -> tuple[SortKey, ...]:
     wanted: tuple[SortKey, ...] = step.order
     while isinstance(tree, Project):
         origin = {o.name: o.expr.name for o in tree.outputs}
+        if not all(origin[k.column] for k in wanted):
+            return step.order
         wanted = tuple(SortKey(origin[k.column] or "", k.descending, k.nulls_first) for k in wanted)
         (tree,) = tree.inputs
     if isinstance(tree, TopK) and tree.limit is not None and tree.order[: len(wanted)] == wanted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tempura.algebra import Op
-from tempura.expr import column_tree
+from tempura.expr import column_tree, comparand
 from tempura.schema import fresh, names
 from tempura.sql.bind.equalities import aligned
 from tempura.sql.bind.ordering import Slice
@@ -36,7 +36,12 @@ def nested(block: Select, kind: str) -> Nested:
     block.region.conjuncts = [aligned(t, columns) if _is_outer(t) else t for t in block.region.conjuncts]
     lifted = [t for t in (*block.where, *block.region.conjuncts) if _is_outer(t)]
     elsewhere = any(_is_outer(t) for t in block.trees() if not any(t is x for x in lifted))
-    rigid = block.aggregated or not block.slice.whole or any(find_windows(t) for t in block.expressions())
+    rigid = (
+        block.aggregated
+        or not block.slice.whole
+        or (block.distinct and kind == "scalar")
+        or any(find_windows(t) for t in block.expressions())
+    )
     equal = all(equal_sides(t, outside) is not None for t in lifted)
     if elsewhere or any(has_subquery(t) for t in lifted) or (rigid and not equal):
         return _for_each_outer_value(block, kind, outside)
@@ -47,7 +52,7 @@ def nested(block: Select, kind: str) -> Nested:
         sides = [equal_sides(t, outside) for t in lifted]
         op, carried = named_columns(op, [(detached(s[0]), "") for s in sides if s])
         on = [
-            (exp.NullSafeEQ if s[2] else exp.EQ)(this=column_tree(c), expression=s[1].copy())
+            (exp.NullSafeEQ if s[2] else exp.EQ)(this=column_tree(c), expression=comparand(s[1].copy()))
             for c, s in zip(carried, (s for s in sides if s), strict=True)
         ]
     else:
@@ -77,7 +82,9 @@ def _uncorrelated(block: Select, kind: str) -> Nested:
 
 def _for_each_outer_value(block: Select, kind: str, outside: tuple[str, ...]) -> Nested:
     """The block with the outer values as one more factor of its joins."""
-    called = {n: fresh("outer_" + n.lstrip(OUTER), block.scope.taken) for n in outside}
+    called: dict[str, str] = {}
+    for name in outside:
+        called[name] = fresh("outer_" + name.lstrip(OUTER), {*block.scope.taken, *called.values()})
     hole = Hole(tuple(block.scope.outside[n]._replace(name=called[n]) for n in outside))
     source = Source("", hole, (), visible=False)
     block.scope.add(source)

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from tempura.algebra import Aggregate, AggregateCall, Expand, Op, Output
 from tempura.algebra.incremental import PARTS
-from tempura.expr import TRUE, Expr, column_tree
+from tempura.expr import TRUE, Expr, column_tree, comparand
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.predicates import detached, predicate, renamed, replaced
 from tempura.sql.bind.projection import by_name, computed, extended, passed, project, slug
@@ -361,7 +361,7 @@ def _argument(tree: Tree, function: str) -> tuple[Tree, bool]:
             refuse("count(DISTINCT *) is not supported", tree, "name the columns")
         if len(arguments) > 1:
             # SQL counts the rows in which none of several arguments is NULL.
-            missing = exp.or_(*(exp.Is(this=a.copy(), expression=exp.Null()) for a in arguments))
+            missing = exp.or_(*(exp.Is(this=comparand(a.copy()), expression=exp.Null()) for a in arguments))
             whole = exp.Struct(expressions=[a.copy() for a in arguments])
             return exp.If(this=missing, true=exp.Null(), false=whole), distinct
     if len(arguments) != 1:

@@ -57,9 +57,9 @@ def extended(op: Op, outputs: Sequence[Output]) -> Op:
     return project(op, [*(passed(c) for c in op.schema), *outputs]) if outputs else op
 
 
-def named_columns(op: Op, trees: Sequence[tuple[Tree, str]]) -> tuple[Op, list[str]]:
-    """`op` with a column for each expression, named as hinted; expressions that are columns already stay as they are."""
-    taken, columns = set(names(op.schema)), by_name(op)
+def named_columns(op: Op, trees: Sequence[tuple[Tree, str]], also: Iterable[str] = ()) -> tuple[Op, list[str]]:
+    """`op` with a column for each expression, named as hinted and unlike those that are `also` there; expressions that are columns already stay as they are."""
+    taken, columns = {*names(op.schema), *also}, by_name(op)
     made: dict[Expr, str] = {}
     outputs: list[Output] = []
     found: list[str] = []

@@ -54,6 +54,7 @@ class _Reader:
         )
         self._region = reader.read(node)
         self._where = self._conjuncts(node, "where", resolve)
+        self._resolver.window = self._time_window(node)
         self._items = self._select_list(node)
         aliases = {i.spelling.lower(): i.tree for i in self._items if i.aliased}
         self._groups = self._group_by(node, lambda t: resolve(t, aliases))
@@ -86,6 +87,12 @@ class _Reader:
                     f"a window function in {clause.upper()}: {_shown(window)}", window, "put the condition into QUALIFY"
                 )
         return trees
+
+    def _time_window(self, node: Tree) -> Tree:
+        """The window() that is grouped by, if it is the only one: the select list may call it `window`."""
+        group = node.args.get("group")
+        found = [c for c in group.find_all(exp.Anonymous) if c.name.lower() == "window"] if group is not None else []
+        return detached(self._resolver.resolve(found[0].copy())) if len(found) == 1 else None
 
     def _neither_grouped_nor_aggregated(self, column: exp.Column) -> bool:
         """Whether a column of HAVING would mean nothing there, so that an alias of its name is meant."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tempura.expr import column_tree, is_operand
+from tempura.expr import column_tree, drawn_function, is_operand
 from tempura.schema import PARAMETER
 from tempura.sql.bind.predicates import detached
-from tempura.sql.bind.scope import Scope, Tree, refuse
+from tempura.sql.bind.scope import Scope, Tree, fields, refuse
 from tempura.sql.bind.sources import Ctes
 from tempura.sql.bind.subqueries import Sub
 from tempura.sql.bind.types import clauses, kind_of
@@ -72,6 +72,8 @@ class Resolver:
         self._ctes = ctes
         self._windows = windows
         self.subs: dict[str, Sub] = {}
+        self.window: Tree = None
+        """What `window` stands for where the scope does not know it."""
 
     def resolve(self, tree: Tree, aliases: Mapping[str, Tree] | None = None, alias_first: Shadows = never) -> Tree:
         """The tree over internal names; a name that FROM does not know, or one for which `alias_first` says so, may be one of `aliases`."""
@@ -104,7 +106,15 @@ class Resolver:
         name = "" if tree.table else tree.name.lower()
         if name in aliases and (alias_first(tree) or self._scope.own(tree) is None):
             value = aliases[name].copy()
+            if (drawn := drawn_function(value)) is not None:
+                refuse(
+                    f"{tree.name!r} is {drawn}, which would be drawn again here",
+                    tree,
+                    "select it in a derived table first",
+                )
             return value if is_operand(value) else exp.Paren(this=value)
+        if self.window is not None and tree.parts[0].name.lower() == "window" and self._scope.own(tree) is None:
+            return fields(self.window.copy(), tree.parts[1:])
         found = self._scope.resolve(tree)
         if isinstance(found, exp.Column):
             # What is renamed still has to be called by its name, and found, in an error.

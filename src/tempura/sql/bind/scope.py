@@ -146,9 +146,9 @@ class Scope:
                     bases = named[0].find(parts[i])
                     if not bases:
                         self._no_column(tree, named[0], parts[i])
-                    return _fields(self._one(tree, [(named[0], b) for b in bases]), tree.parts[i + 1 :])
+                    return fields(self._one(tree, [(named[0], b) for b in bases]), tree.parts[i + 1 :])
         found = self._unqualified(tree, parts[0])
-        return None if found is None else _fields(found, tree.parts[1:])
+        return None if found is None else fields(found, tree.parts[1:])
 
     def _unqualified(self, tree: exp.Column, name: str) -> Tree:
         if name in self.shared:
@@ -227,7 +227,7 @@ class Scope:
         return found
 
 
-def _fields(tree: Tree, fields: Iterable[Any]) -> Tree:
+def fields(tree: Tree, fields: Iterable[Any]) -> Tree:
     """Access to the fields of a struct: what follows the column's name."""
     for name in fields:
         tree = exp.Dot(this=tree, expression=name.copy())

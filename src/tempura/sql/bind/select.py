@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tempura.algebra import Aggregate, Filter, Op, Output, SortKey
-from tempura.expr import Expr
+from tempura.expr import Expr, volatile
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.grouping import Grouped, Groups, aggregates, has_grouping
 from tempura.sql.bind.ordering import Key, Slice, top, top_of_each
@@ -168,7 +168,7 @@ class Select:
                 continue
             tree = detached(item.tree)
             expr = Expr(tree)
-            if expr not in made:
+            if expr not in made or volatile(expr):
                 made[expr] = computed(fresh(item.hint or slug(tree), taken), tree, columns)
                 taken.add(made[expr].name)
             outputs.append(made[expr])

@@ -30,7 +30,7 @@ from tempura.algebra import (
     SemiJoin,
     Values,
 )
-from tempura.expr import TRUE, Expr, col, column_tree, conjunction, is_operand, rejects_nulls
+from tempura.expr import TRUE, Expr, col, column_tree, comparand, conjunction, is_operand, rejects_nulls
 from tempura.schema import Column, Schema, fresh, names
 from tempura.sql.bind.equalities import cast, casts
 from tempura.sql.bind.predicates import columns_of, predicate, renamed, substituted
@@ -125,9 +125,12 @@ class Tied:
     def keys(self) -> tuple[Op, list[str], list[Tree]]:
         """The right side with a column per correlated equality, these columns, and the equalities over them."""
         sides = [_inner_side(t, self.query.outside) for t in self.query.on]
-        right, found = named_columns(self.right, [(renamed(inner, self.called), "") for inner, _, _ in sides])
+        inner = [(renamed(side, self.called), "") for side, _, _ in sides]
+        right, found = named_columns(self.right, inner, names(self.outer.schema))
         conditions: list[Tree] = [
-            (exp.NullSafeEQ if safe else exp.EQ)(this=column_tree(key), expression=substituted(outer, self.given))
+            (exp.NullSafeEQ if safe else exp.EQ)(
+                this=column_tree(key), expression=comparand(substituted(outer, self.given))
+            )
             for key, (_, outer, safe) in zip(found, sides, strict=True)
         ]
         unique = list(dict.fromkeys(found))

@@ -195,7 +195,7 @@ _GIVES = {
     "int": "instr locate ascii weekday weekofyear levenshtein bit_length octet_length hash size cardinality find_in_set unix_date",
     "bigint": "unix_timestamp to_unix_timestamp xxhash64 crc32 factorial unix_seconds unix_millis unix_micros",
     "double": "log10 log2 log1p expm1 cbrt sin cos tan asin acos atan atan2 sinh cosh tanh radians degrees months_between hypot e pi",
-    "date": "date_sub next_day trunc make_date date_from_unix_date",
+    "date": "to_date date_sub next_day trunc make_date date_from_unix_date",
     "timestamp": "date_trunc to_timestamp from_utc_timestamp to_utc_timestamp make_timestamp timestamp_seconds timestamp_millis timestamp_micros",
 }
 _NAMED = {name: kind for kind, names in _GIVES.items() for name in names.split()}

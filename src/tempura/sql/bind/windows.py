@@ -99,7 +99,10 @@ def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
     if spec is not None and not rows and not all(_BOUND.fullmatch(str(spec.args.get(end))) for end in ("start", "end")):
         return  # Bounds by value allow for one term in ORDER BY only.
     starts = spec is None or str(spec.args.get("start")).upper() == "UNBOUNDED"
-    if function in _VALUES and whole and spec is None:
+    passes = _passes_nulls(window.this)
+    if passes and not rows and not whole:
+        return  # The frame has all that are equal in order to its last row, and may need them.
+    if (function in _VALUES or passes) and whole and spec is None:
         window.set(
             "spec",
             exp.WindowSpec(
@@ -120,6 +123,13 @@ def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
     ]
     if more:
         window.set("order", exp.Order(expressions=[*given, *more]))
+
+
+def _passes_nulls(call: Tree) -> bool:
+    """Whether NULLs are passed over, so that more rows than the first or the last count."""
+    return call.find(exp.IgnoreNulls) is not None or any(
+        isinstance(e, exp.Boolean) for e in core(call).iter_expressions()
+    )
 
 
 _BOUND = re.compile("unbounded|current row|none", re.IGNORECASE)

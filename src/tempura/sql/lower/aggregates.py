@@ -275,4 +275,8 @@ def _filtered(tree: Sql, aggregate: AggregateCall, bind: Bind) -> Sql:
     if aggregate.where is TRUE:
         return tree
     condition = bind(aggregate.where)
-    return tree if is_true(condition) else exp.Filter(this=tree, expression=exp.Where(this=condition))
+    if is_true(condition):
+        return tree
+    if isinstance(tree, (exp.IgnoreNulls, exp.RespectNulls)):
+        return type(tree)(this=_filtered(tree.this, aggregate, bind))
+    return exp.Filter(this=tree, expression=exp.Where(this=condition))

@@ -103,7 +103,9 @@ def lower_filter(lowering: Lowering, op: Filter) -> Relation:
     block = lowering.block(op.input)  # type: ignore[arg-type]
     if any(heavy(block.columns[c]) for c in op.predicate.columns if c in block.columns):
         block = lowering.reopened(block)
-    return block.keep(block.bind(op.predicate))
+    kept = block.keep(block.bind(op.predicate))
+    # What another evaluation changes is asked once of each row, and not of what it is joined with.
+    return lowering.reopened(kept) if volatile(op.predicate) else kept
 
 
 def lower_project(lowering: Lowering, op: Project) -> Relation:
