@@ -26,6 +26,10 @@ WRITTEN = {
     "nvl(a, substr(b, 1, 2))": "COALESCE(a, SUBSTRING(b, 1, 2))",
     "a like any ('x%', 'y%')": "a LIKE ANY ('x%', 'y%')",
     "exists(xs, x -> x > 1)": "EXISTS(xs, x -> x > 1)",
+    "concat('it''s', \"a\"\"b\", 'c' 'd')": r"""CONCAT('it\'s', 'a"b', CONCAT('c', 'd'))""",
+    "concat('', '''')": r"CONCAT('', '\'')",
+    "to_date(x)": "TO_DATE(x)",
+    "to_date(f(x, 1), 'yyyy-MM-dd')": "TO_DATE(F(x, 1), 'yyyy-MM-dd')",
     "`ＩＤ` + `week`": "`ＩＤ` + `week`",
 }
 
@@ -36,6 +40,11 @@ def test_functions_print_as_they_were_written(text: str, printed: str):
     assert tree.sql(dialect="spark") == f"SELECT {printed}"
     again = read_expression(tree.sql(dialect="spark"))
     assert again.sql(dialect="spark") == tree.sql(dialect="spark")
+
+
+def test_comments_after_the_end_are_no_statement():
+    assert len(read_statements("SELECT 1; -- monthly report")) == 1
+    assert read_expression("SELECT 1;\n/* end */\n").sql() == "SELECT 1"
 
 
 def test_any_is_an_aggregate_unless_it_quantifies():

@@ -61,8 +61,7 @@ class Expr:
 
         def replace(node: Any) -> Any:
             if isinstance(node, exp.Column) and node.name in mapping:
-                tree = mapping[node.name].tree.copy()
-                return tree if is_operand(tree) else exp.Paren(this=tree)
+                return standing_in(mapping[node.name].tree.copy(), node.parent)
             return node
 
         return Expr(self.tree.copy().transform(replace))
@@ -73,6 +72,17 @@ def is_operand(tree: Any) -> bool:
     if isinstance(tree, exp.Func):
         return not isinstance(tree, exp.Binary)
     return isinstance(tree, (exp.Column, exp.Literal, exp.Null, exp.Paren, exp.Boolean))
+
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
+
+
+def standing_in(tree: Any, parent: Any) -> Any:
+    """The tree in the place of a column: in parentheses where it needs them. A whole number says its type in arithmetic, since beside a decimal Spark gives a literal the digits that it has."""
+    number = tree.this if isinstance(tree, exp.Neg) else tree
+    if isinstance(parent, _ARITHMETIC) and isinstance(number, exp.Literal) and number.is_int:
+        return exp.cast(tree, "int" if int(number.name) < 2**31 else "bigint", copy=False)
+    return tree if is_operand(tree) else exp.Paren(this=tree)
 
 
 def comparand(tree: Any) -> Any:
@@ -139,10 +149,13 @@ def _conjunction(parts: frozenset[Expr]) -> Expr:
 
 
 @cache
-def may_fail(expr: Expr) -> bool:
-    """Whether evaluating an expression may raise an error; a literal's cast is taken to be right, and sums and products not to overflow."""
+def may_fail(expr: Expr, numbers: frozenset[str] = frozenset()) -> bool:
+    """Whether evaluating an expression may raise an error; the cast of a literal, or of one of the `numbers`, is taken to be right, and sums and products not to overflow."""
     found = expr.tree.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Bracket, exp.Anonymous, exp.Cast)
-    return any(not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) for node in found)
+    return any(
+        not isinstance(node, exp.Cast) or not (isinstance(node.this, exp.Literal) or node.this.name in numbers)
+        for node in found
+    )
 
 
 @cache
@@ -275,6 +288,14 @@ def volatile_function(tree: Expression) -> str | None:
         ):
             return node.sql(dialect=DIALECT)
     return None
+
+
+def passes_nulls(window: Any) -> bool:
+    """Whether the first or last value of a window passes over NULLs, so that more rows of its frame count than one."""
+    call = window.this
+    while isinstance(call, exp.Filter):
+        call = call.this
+    return isinstance(call, exp.IgnoreNulls) or any(isinstance(e, exp.Boolean) and e.this for e in call.expressions)
 
 
 _DRAWN = frozenset(["rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"])

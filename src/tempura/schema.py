@@ -32,6 +32,11 @@ def reserved(name: str) -> bool:
     return _OURS.fullmatch(name) is not None
 
 
+def numeric(type_name: str) -> bool:
+    """Whether values of a type are numbers."""
+    return type_name in ("tinyint", "smallint", "int", "bigint", "float", "double") or type_name.startswith("decimal")
+
+
 def orderable(type_name: str) -> bool:
     """Whether Spark can sort values of a type, and take the greatest."""
     return re.search(r"\bmap<|\bvariant\b(?!\s*:)", re.sub("`[^`]*`", "", type_name)) is None

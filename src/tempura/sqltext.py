@@ -6,12 +6,13 @@ The parser knows hundreds of functions of all dialects and prints some of them a
 
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import TokenType
 
 Tree = Any
@@ -22,7 +23,7 @@ _WORDS = (
     "DENSE_RANK ENDSWITH EXP EXPLODE EXPLODE_OUTER FIRST FIRST_VALUE FLOOR GREATEST GROUPING GROUPING_ID HOUR IF IFNULL INITCAP INLINE LAG LAST LAST_DAY "
     "LAST_VALUE LCASE LEAD LEAST LEFT LEN LENGTH LN LOG LOWER LPAD MAX MEDIAN MIN MINUTE MONTH NTH_VALUE NTILE NULLIF NVL PERCENT_RANK POSEXPLODE "
     "POSEXPLODE_OUTER POW POWER QUARTER RAND RANDN RANDOM RANK REGEXP_REPLACE REPEAT REPLACE RIGHT ROUND ROW_NUMBER RPAD SECOND SHIFTLEFT SHIFTRIGHT SIGN "
-    "SIGNUM SQRT STACK STARTSWITH STDDEV STDDEV_POP STDDEV_SAMP STRUCT SUBSTR SUBSTRING SUM TRIM UCASE UNNEST UPPER UUID VARIANCE VAR_POP VAR_SAMP "
+    "SIGNUM SQRT STACK STARTSWITH STDDEV STDDEV_POP STDDEV_SAMP STRUCT SUBSTR SUBSTRING SUM TO_DATE TRIM UCASE UNNEST UPPER UUID VARIANCE VAR_POP VAR_SAMP "
     "YEAR"
 )
 UNDERSTOOD = frozenset(_WORDS.split())
@@ -45,48 +46,52 @@ def as_written(text: str) -> str:
 
 def read_statements(text: str) -> list[Tree]:
     """The statements of a text; what cannot be read raises the parser's own errors."""
-    return [_shown(s) for s in sqlglot.parse(_hidden(text), dialect=Spark) if s is not None]
+    found = sqlglot.parse(_hidden(text), dialect=Spark)
+    # A comment after the last semicolon is none.
+    return [_shown(s) for s in found if s is not None and not isinstance(s, exp.Semicolon)]
 
 
 def read_expression(text: str) -> Tree:
     """The one statement or expression that a text is."""
-    return _shown(sqlglot.parse_one(_hidden(text), dialect=Spark))
+    found = read_statements(text)
+    if len(found) != 1:
+        raise ParseError(f"the text holds {len(found)} statements")
+    return found[0]
 
 
-_QUOTED = re.compile(
-    r"--[^\n]*|/\*.*?\*/|`[^`]*`|\b[rR]'[^']*'|\b[rR]\"[^\"]*\"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
-    re.DOTALL,
-)
-"""Comments, names in quotes, and texts: as they are after an `r`, else with quotes in them that are escaped or written twice."""
-
-
-def _escaped(found: re.Match[str]) -> str:
-    """A text with quotes escaped by a backslash, which is how the parser knows them, where they were written twice."""
-    text, quote = found[0], found[0][0]
-    if quote not in "'\"":
-        return text
-    return (
-        quote
-        + re.sub(
-            rf"\\.|{quote}{quote}", lambda m: rf"\{quote}" if m[0] == quote * 2 else m[0], text[1:-1], flags=re.DOTALL
-        )
-        + quote
-    )
+def _escaped(text: str) -> str:
+    """The text with quotes in texts escaped by a backslash, which is how the parser knows them, where they were written twice; it takes those for two texts."""
+    for one, other in pairwise(Spark().tokenize(text)):
+        if one.token_type == other.token_type == TokenType.STRING and one.end + 1 == other.start:
+            text = f"{text[: one.end]}\\{text[other.start :]}"
+    return text
 
 
 def _hidden(text: str) -> str:
     """The text with wide letters in names of functions that the parser must not know, and texts as it reads them; it stays as long as it is."""
-    text = _QUOTED.sub(_escaped, text)
+    text = _escaped(text)
     tokens = Spark().tokenize(text)
     for token, following, inside in reversed(list(zip(tokens, tokens[1:], [*tokens[2:], None], strict=False))):
         called = following.token_type == TokenType.L_PAREN and (
             (token.token_type in (TokenType.VAR, TokenType.SEQUENCE) and token.text.upper() in _HIDDEN)
             # Of a list, and not of a sub-query.
             or (token.token_type == TokenType.EXISTS and inside is not None and inside.token_type not in _QUERIES)
+            or (token.text.upper() == "TO_DATE" and _arguments(tokens, following) > 1)
         )
         if called:
             text = text[: token.start] + token.text.translate(_WIDE) + text[token.end + 1 :]
     return text
+
+
+def _arguments(tokens: list[Tree], opened: Tree) -> int:
+    """How many arguments follow an opening parenthesis."""
+    depth, found = 0, 1
+    for token in tokens[tokens.index(opened) :]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        found += depth == 1 and token.token_type == TokenType.COMMA
+        if not depth:
+            break
+    return found
 
 
 def _shown(tree: Tree) -> Tree:
@@ -98,7 +103,9 @@ def _shown(tree: Tree) -> Tree:
         ):
             node.set("this", as_written(node.name))
     for node in tree.find_all(exp.Anonymous):
-        if node.name.lower() in ("timestampadd", "timestampdiff") and isinstance(node.expressions[0], exp.Column):
+        if node.name.lower() in ("timestampadd", "timestampdiff") and isinstance(
+            next(iter(node.expressions), None), exp.Column
+        ):
             node.expressions[0].replace(exp.Var(this=node.expressions[0].name))
     for node in list(tree.find_all(exp.Add, exp.Any)):
         if isinstance(node, exp.Add) and isinstance(node.this, exp.Interval) and isinstance(node.parent, exp.Binary):

@@ -99,7 +99,7 @@ QUERIES = {
     "commas": "SELECT u.d, t.id, s.a AS sa FROM s AS u, t RIGHT JOIN s ON t.a = s.a AND u.d = s.d",
     "any and any": "SELECT any(a > 1) AND any(a < 9) AS x, NOT any(a > 9999) AS y FROM t",
     "parameters": "SELECT id, transform(array(1, 2), a -> a + t.a) AS y, exists(array(a, 1), v -> v = 2) AS e, filter(array(struct(a AS id)), x -> x.id > 1) AS f, "
-    "to_json(transform(array(1), a -> struct(a AS a, t.id))) AS g, to_json(transform(array(1), a -> (a, 2))) AS h, transform(array(1), A -> a + 1) AS i FROM t",
+    "to_json(transform(array(1), a -> struct(a AS a, t.id))) AS g, to_json(transform(array(1), a -> (a, 2))) AS h, transform(array(1), A -> a + 1) AS i, to_json(transform(array(1), a -> struct(a, 2))) AS j FROM t",
     "parameters of a name that means another": "SELECT id, transform(sequence(1, 2), a -> a + b) AS y FROM (SELECT a AS b, id FROM t)",
     "parts of a column named like a step": "WITH q AS (SELECT id, unit AS name, struct(a AS name, id AS other) AS project FROM t) SELECT name, project.name AS p FROM q WHERE id % 2 = 1 UNION ALL SELECT name, project.name FROM q WHERE id % 2 = 0",
     "in a greatest": "SELECT id, id IN (SELECT max(d) FROM s WHERE s.a = t.a) AS x, a NOT IN (SELECT max(d) FROM s WHERE s.a = t.a) AS y, (id IN (SELECT d FROM s WHERE s.a = t.a)) = FALSE AS z, "
@@ -128,6 +128,13 @@ QUERIES = {
     "first of some": "SELECT unit, first(a, true) FILTER (WHERE a > 1 AND a < 3) AS f, any_value(a) FILTER (WHERE a = 5) AS g FROM t GROUP BY unit",
     "counts of padded rows": "SELECT t.a, count(r.d) AS n, sum(r.d) AS g FROM (SELECT DISTINCT a FROM t WHERE id < 20) t LEFT JOIN (SELECT coalesce(d, 0) AS d, coalesce(a, 0) AS b FROM s) r ON t.a = r.b GROUP BY t.a",
     "guarded pieces": "SELECT s.d, sum(100 / (t.a - 5)) AS n FROM t JOIN s ON t.a = s.a GROUP BY s.d",
+    "aliases after what is qualified": "SELECT t.a, sum(s.d) AS total FROM t JOIN s ON t.a = s.a GROUP BY t.a HAVING t.a > 0 AND total > 1 AND count(t.a) > 0",
+    "windows of aliases": "SELECT date_trunc('day', ts) AS day2, window.start AS w, count(*) AS n FROM t GROUP BY day2, window(day2, '1 day')",
+    "lags over NULLs": "SELECT id, lag(a) IGNORE NULLS OVER (PARTITION BY unit ORDER BY a, id) AS l FROM t",
+    "numbers by name": "SELECT m / k AS v, 7 AS n, m / n AS w FROM (SELECT m, 3 AS k FROM t)",
+    "texts and whole numbers": "SELECT code + 1 AS v FROM s WHERE code IS NOT NULL UNION ALL SELECT d FROM s",
+    "spans and nothing": "SELECT date(ts) - ts AS lag FROM t UNION ALL SELECT NULL",
+    "all in order": "SELECT a FROM t UNION ALL SELECT d FROM s ORDER BY ALL LIMIT 4",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

@@ -27,6 +27,7 @@ CASES: list[tuple[str, tuple[int | None, int | None], str, str]] = [
     ("SELECT note FROM sales UNION SELECT 1", (None, None), "'note' is a string on one side of a set operation and int on another", "cast"),
     ("SELECT sum(max(price)) FROM sales", (1, 8), "an aggregate inside an aggregate", "derived table"),
     ("SELECT count(*) FROM sales GROUP BY sum(price)", (1, 37), "an aggregate in GROUP BY", ""),
+    ("SELECT * EXCEPT (prise) FROM sales", (1, 8), "EXCEPT names 'prise', which `*` does not have", "did you mean 'price'?"),
     ("SELECT o_id FROM sales GROUP BY 2", (1, 33), "position 2 is not in the select list", ""),
     ("SELECT o_id FROM sales ORDER BY 2", (1, 33), "position 2 is not in the select list", ""),
     ("SELECT o_id FROM sales\nUNION SELECT o_id, cost FROM returns", (2, 14), "UNION of 1 and 2 columns", "same number"),

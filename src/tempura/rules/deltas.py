@@ -28,7 +28,7 @@ from tempura.algebra import (
 )
 from tempura.algebra.incremental import parts
 from tempura.explore import Time, TvrRef
-from tempura.expr import Expr
+from tempura.expr import Expr, passes_nulls
 from tempura.rules.lang import LAST, Link, payloads, rule, rule_set, times, tvrs, where
 
 Q, L, R, X, Xs = tvrs("Q L R X Xs")
@@ -145,10 +145,13 @@ _PICKED = (*_FIRST, exp.LastValue, exp.NthValue, exp.Last)
 def _picks_one(window: Any, first: bool) -> bool:
     """Whether a frame has one row at the end that is picked from: a frame by values may have several there that are equal in order, and which comes first is open."""
     spec, order = window.args.get("spec"), window.args.get("order")
+    one = first and not passes_nulls(window)
     if spec is None:
-        return first or order is None
+        return one or order is None
     start, end = (str(spec.args.get(side)).upper() for side in ("start", "end"))
-    return str(spec.args.get("kind")).upper() == "ROWS" or (start == "UNBOUNDED" and (first or end == "UNBOUNDED"))
+    if str(spec.args.get("kind")).upper() == "ROWS":
+        return True
+    return start == "UNBOUNDED" and (end == "UNBOUNDED" or (one and end == "CURRENT ROW"))
 
 
 def repeatable_windows(functions: tuple[WindowCall, ...]) -> bool:

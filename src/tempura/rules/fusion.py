@@ -17,7 +17,7 @@ from tempura.algebra.incremental import parts
 from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, may_fail, volatile
 from tempura.rules.laws import any_of, law
 from tempura.rules.pruning import chosen
-from tempura.schema import names
+from tempura.schema import names, numeric
 
 Conditions = frozenset[Expr]
 """Predicates that all hold."""
@@ -88,7 +88,8 @@ def _fused(factors: Sequence[Op | None]) -> Op | None:
     if below is None:
         return None
     asked = [e for a in aggregates for c in a.calls for e in (c.argument, c.where) if e is not None]
-    if any(below.own) and any(map(may_fail, asked)):
+    numbers = frozenset(c.name for a in aggregates for c in a.inputs[0].schema if numeric(c.type))
+    if any(below.own) and any(may_fail(e, numbers) for e in asked):
         return None  # A condition of rows need not be asked before an argument, if it is one of the call.
     calls: list[AggregateCall] = []
     for factor, aggregate, own in zip(factors, aggregates, below.own, strict=True):

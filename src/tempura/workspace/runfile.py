@@ -25,7 +25,15 @@ RESET = "reset"
 """The point of a run file that forgets all states."""
 
 Document = dict[str, Any]
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: lambda document: document | {"version": 2}}
+
+
+def _pointed(document: Document) -> Document:
+    """Format 2 has the points of states; before, there were none, or an empty list."""
+    states = {name: entry | {"points": entry.get("points") or None} for name, entry in document["states"].items()}
+    return document | {"version": 2, "states": states}
+
+
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _pointed}
 """For each older format that can be read, the function that turns a document of it into one of the next."""
 
 Version = Mapping[str, JsonValue]

@@ -103,3 +103,11 @@ def top_of_each(op: Op, keys: Sequence[SortKey], part: Slice, partition: Sequenc
     if part.offset:
         bounds.append(exp.GT(this=column_tree(name), expression=exp.Literal.number(part.offset)))
     return narrowed(Filter(numbered, predicate(bounds)), names(op.schema))
+
+
+def each_of_all(terms: list[Tree], width: int) -> list[Tree]:
+    """The terms of ORDER BY, of which ALL stands for each of so many columns."""
+    if len(terms) != 1 or not isinstance(terms[0].this, exp.Var) or terms[0].this.name.upper() != "ALL":
+        return terms
+    given = {part: terms[0].args.get(part) for part in ("desc", "nulls_first")}
+    return [exp.Ordered(this=exp.Literal.number(i + 1), **given) for i in range(width)]

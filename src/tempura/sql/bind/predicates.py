@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
-from tempura.expr import Expr, conjunction, is_operand
+from tempura.expr import Expr, conjunction, standing_in
 from tempura.sql.bind.scope import Tree
 
 
@@ -91,9 +91,7 @@ def substituted(tree: Tree, values: dict[str, Tree]) -> Tree:
     """The tree with columns replaced by expressions."""
     tree = tree.copy()
     for column in [c for c in tree.find_all(exp.Column) if c.name in values]:
-        value = values[column.name].copy()
-        if not is_operand(value):
-            value = exp.Paren(this=value)
+        value = standing_in(values[column.name].copy(), column.parent)
         if column is tree:
             return value
         column.replace(value)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from tempura.errors import SqlError
 from tempura.sql.bind.grouping import Groups, aggregates, cube, is_aggregate, rollup
-from tempura.sql.bind.ordering import Key, key_of, ordered_terms, slice_of
+from tempura.sql.bind.ordering import Key, each_of_all, key_of, ordered_terms, slice_of
 from tempura.sql.bind.predicates import conjuncts_of, detached, replaced
 from tempura.sql.bind.resolve import Resolver, always
-from tempura.sql.bind.scope import Scope, Tree, refuse
+from tempura.sql.bind.scope import Scope, Tree, nearest, refuse
 from tempura.sql.bind.select import Item, Select
 from tempura.sql.bind.sources import Ctes, From
 from tempura.sql.bind.subqueries import has_subquery
-from tempura.sql.bind.types import clauses
+from tempura.sql.bind.types import clauses, kind_of
 
 if TYPE_CHECKING:
     from tempura.sql.bind.query import Binder
@@ -56,8 +57,9 @@ class _Reader:
         self._where = self._conjuncts(node, "where", resolve)
         self._resolver.window = self._time_window(node)
         self._items = self._select_list(node)
-        aliases = {i.spelling.lower(): i.tree for i in self._items if i.aliased}
+        aliases = self._aliases = {i.spelling.lower(): i.tree for i in self._items if i.aliased}
         self._groups = self._group_by(node, lambda t: resolve(t, aliases))
+        self._resolver.keys = self._groups.keys if self._groups else []
         self._having = self._conjuncts(
             node, "having", lambda t: resolve(t, aliases, self._neither_grouped_nor_aggregated), aggregated=True
         )
@@ -92,20 +94,25 @@ class _Reader:
         """The window() that is grouped by, if it is the only one: the select list may call it `window`."""
         group = node.args.get("group")
         found = [c for c in group.find_all(exp.Anonymous) if c.name.lower() == "window"] if group is not None else []
-        return detached(self._resolver.resolve(found[0].copy())) if len(found) == 1 else None
+        return found[0] if len(found) == 1 else None
 
     def _neither_grouped_nor_aggregated(self, column: exp.Column) -> bool:
         """Whether a column of HAVING would mean nothing there, so that an alias of its name is meant."""
         keys = self._groups.keys if self._groups else []
+        kinds = {kind_of(key) for key in keys}
         part: Tree = column
         while part is not None and not isinstance(part, exp.Having):
-            if is_aggregate(part) or replaced(detached(part), self._own) in keys:
+            if is_aggregate(part) or (kind_of(part) in kinds and self._resolved(part) in keys):
                 return False
             part = part.parent
         return True
 
-    def _own(self, tree: Tree) -> Tree:
-        return self._scope.own(tree) if isinstance(tree, exp.Column) else None
+    def _resolved(self, tree: Tree) -> Tree:
+        """A part of HAVING over internal names, if all of its columns are the block's own; parts of it may be resolved already."""
+        try:
+            return replaced(detached(tree), lambda t: self._scope.own(t) if isinstance(t, exp.Column) else None)
+        except SqlError:
+            return None
 
     def _is_distinct(self, node: Tree) -> bool:
         distinct = node.args.get("distinct")
@@ -140,9 +147,14 @@ class _Reader:
             refuse("* REPLACE and * RENAME are not supported", tree, "name the columns")
         dropped = {c.name.lower() for c in clauses(star, "except_")}
         alias = tree.args["table"].name.lower() if tree.args.get("table") else ""
-        return [
-            Item(t, spelling, False) for spelling, t in self._scope.star(tree, alias) if spelling.lower() not in dropped
-        ]
+        found = self._scope.star(tree, alias)
+        unknown = dropped - {spelling.lower() for spelling, _ in found}
+        if unknown:
+            name = min(unknown)
+            refuse(
+                f"EXCEPT names {name!r}, which `*` does not have", tree, nearest(name, [s.lower() for s, _ in found])
+            )
+        return [Item(t, spelling, False) for spelling, t in found if spelling.lower() not in dropped]
 
     def _group_by(self, node: Tree, resolve: Callable[[Tree], Tree]) -> Groups | None:
         clause = node.args.get("group")
@@ -173,6 +185,13 @@ class _Reader:
     def _group_key(self, tree: Tree, resolve: Callable[[Tree], Tree]) -> Tree:
         if isinstance(tree, exp.Literal) and not tree.args.get("is_string") and tree.name.isdigit():
             key = self._items[self._ordinal(tree)].tree.copy()
+        elif (
+            isinstance(tree, exp.Column)
+            and not tree.table
+            and tree.name.lower() in self._aliases
+            and self._scope.own(tree) is None
+        ):
+            key = self._aliases[tree.name.lower()].copy()
         else:
             key = detached(resolve(tree)).unnest()
         call = next(aggregates(key), None)
@@ -188,11 +207,7 @@ class _Reader:
         return number - 1
 
     def _order_terms(self, node: Tree) -> list[Tree]:
-        terms = ordered_terms(node)
-        if len(terms) == 1 and isinstance(terms[0].this, exp.Var) and terms[0].this.name.upper() == "ALL":
-            return [exp.Ordered(this=exp.Literal.number(i + 1), desc=terms[0].args.get("desc"), nulls_first=terms[0].args.get("nulls_first"))
-                    for i in range(len(self._items))]  # fmt: skip
-        return terms
+        return each_of_all(ordered_terms(node), len(self._items))
 
     def _key(self, term: Tree, aliases: dict[str, Tree]) -> Key:
         tree = term.this

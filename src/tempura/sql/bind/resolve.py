@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tempura.expr import column_tree, drawn_function, is_operand
+from tempura.expr import column_tree, drawn_function, standing_in
 from tempura.schema import PARAMETER
 from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.scope import Scope, Tree, fields, refuse
@@ -48,12 +48,17 @@ def _refuse_unsupported(tree: Tree) -> None:
 def _call_parameters_apart(tree: exp.Lambda) -> None:
     """Give the parameters of a lambda names that no column has, whatever columns are called later; fields that are named after them keep their names."""
     called = {p.name.lower(): f"{PARAMETER}{p.name}" for p in tree.expressions if not p.name.startswith(PARAMETER)}
-    for column in [c for c in tree.find_all(exp.Column) if not c.table and c.name.lower() in called]:
+    for column in [c for c in tree.find_all(exp.Column) if c.parts[0].name.lower() in called]:
         # The parser goes by the very letters.
-        column.replace(column.this.copy())
+        column.replace(column.to_dot() if column.table else column.this.copy())
     for name in [n for n in tree.find_all(exp.Identifier) if n.name.lower() in called and not _names_something(n)]:
-        renamed = exp.Identifier(this=called[name.name.lower()], quoted=False)
-        name.replace(exp.Alias(this=renamed, alias=name.copy()) if isinstance(name.parent, exp.Tuple) else renamed)
+        renamed = exp.Identifier(this=called[name.name.lower()], quoted=name.args.get("quoted"))
+        if isinstance(name.parent, exp.Tuple):
+            name.replace(exp.Alias(this=renamed, alias=name.copy()))
+        elif isinstance(name.parent, exp.Struct):
+            name.replace(exp.PropertyEQ(this=name.copy(), expression=renamed))
+        else:
+            name.replace(renamed)
 
 
 def _names_something(name: exp.Identifier) -> bool:
@@ -73,7 +78,9 @@ class Resolver:
         self._windows = windows
         self.subs: dict[str, Sub] = {}
         self.window: Tree = None
-        """What `window` stands for where the scope does not know it."""
+        """What `window` stands for where the scope does not know it, as it is written."""
+        self.keys: list[Tree] = []
+        """What is grouped by: what is drawn for it is drawn once."""
 
     def resolve(self, tree: Tree, aliases: Mapping[str, Tree] | None = None, alias_first: Shadows = never) -> Tree:
         """The tree over internal names; a name that FROM does not know, or one for which `alias_first` says so, may be one of `aliases`."""
@@ -106,15 +113,15 @@ class Resolver:
         name = "" if tree.table else tree.name.lower()
         if name in aliases and (alias_first(tree) or self._scope.own(tree) is None):
             value = aliases[name].copy()
-            if (drawn := drawn_function(value)) is not None:
+            if (drawn := drawn_function(value)) is not None and value not in self.keys:
                 refuse(
                     f"{tree.name!r} is {drawn}, which would be drawn again here",
                     tree,
                     "select it in a derived table first",
                 )
-            return value if is_operand(value) else exp.Paren(this=value)
+            return standing_in(value, tree.parent)
         if self.window is not None and tree.parts[0].name.lower() == "window" and self._scope.own(tree) is None:
-            return fields(self.window.copy(), tree.parts[1:])
+            return fields(detached(self.resolve(self.window.copy(), aliases)), tree.parts[1:])
         found = self._scope.resolve(tree)
         if isinstance(found, exp.Column):
             # What is renamed still has to be called by its name, and found, in an error.

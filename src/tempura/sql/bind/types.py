@@ -248,12 +248,16 @@ def _arithmetic(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     if isinstance(tree, exp.IntDiv):
         return Typed("bigint", nullable)
     if "date" in (a, b) or "timestamp" in (a, b):
-        both = a == b and isinstance(tree, exp.Sub)
+        if {a, b} & {UNKNOWN, "string"}:
+            return Typed(UNKNOWN, nullable)
+        both = {a, b} <= {"date", "timestamp"} and isinstance(tree, exp.Sub)
         # A date and an interval of hours are a timestamp.
         hours = "timestamp" not in (a, b) and "interval" in (a, b) and not _whole_days(tree)
         return Typed(UNKNOWN if both or hours else a if a in ("date", "timestamp") else b, nullable)
     if UNKNOWN in (a, b):
         return Typed(UNKNOWN, nullable)
+    if "string" in (a, b) and a != b and not {a, b} & {"double", "float"} and not any(map(_DECIMAL.fullmatch, (a, b))):
+        return Typed(UNKNOWN, nullable)  # With a whole number, that depends on the session: of ANSI it is one.
     if {a, b} & {"double", "float", "string"}:
         return Typed("float" if a == b == "float" and not isinstance(tree, exp.Div) else "double", nullable)
     if {a, b} <= {*_INTEGERS, NULL}:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tempura.algebra import Op, Window, WindowCall
-from tempura.expr import Expr, column_tree
+from tempura.expr import Expr, column_tree, passes_nulls
 from tempura.schema import Column, Keys, fresh, names, orderable
 from tempura.sql.bind.grouping import core
 from tempura.sql.bind.predicates import columns_of, detached, replaced
@@ -99,7 +99,7 @@ def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
     if spec is not None and not rows and not all(_BOUND.fullmatch(str(spec.args.get(end))) for end in ("start", "end")):
         return  # Bounds by value allow for one term in ORDER BY only.
     starts = spec is None or str(spec.args.get("start")).upper() == "UNBOUNDED"
-    passes = _passes_nulls(window.this)
+    passes = function in _VALUES | _FIRST and passes_nulls(window)
     if passes and not rows and not whole:
         return  # The frame has all that are equal in order to its last row, and may need them.
     if (function in _VALUES or passes) and whole and spec is None:
@@ -123,13 +123,6 @@ def complete(window: Tree, columns: Sequence[Column], keys: Keys) -> None:
     ]
     if more:
         window.set("order", exp.Order(expressions=[*given, *more]))
-
-
-def _passes_nulls(call: Tree) -> bool:
-    """Whether NULLs are passed over, so that more rows than the first or the last count."""
-    return call.find(exp.IgnoreNulls) is not None or any(
-        isinstance(e, exp.Boolean) for e in core(call).iter_expressions()
-    )
 
 
 _BOUND = re.compile("unbounded|current row|none", re.IGNORECASE)

@@ -19,7 +19,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.expressions.core import Expression
 
 from tempura.algebra import SortKey
-from tempura.expr import TRUE, Expr, is_operand
+from tempura.expr import TRUE, Expr, is_operand, standing_in
 from tempura.schema import UNKNOWN, WEIGHT, fresh
 
 Sql = Expression
@@ -159,7 +159,7 @@ def bind(expr: Expr, columns: Mapping[str, Sql]) -> Sql:
     def swap(tree: Any) -> Any:
         if isinstance(tree, exp.Column) and tree.name in columns:
             found = columns[tree.name]
-            return atom(found) if tree.parent is not None else found.copy()
+            return standing_in(found.copy(), tree.parent) if tree.parent is not None else found.copy()
         return tree
 
     return TRUE.tree.copy() if expr is TRUE else cast(Sql, expr.tree.copy().transform(swap, copy=False))
