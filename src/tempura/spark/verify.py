@@ -318,6 +318,8 @@ def _completed(query: str, types: Callable[[], Sequence[str]]) -> str:
             continue
         sortable = [orderable(kind) for kind in types()] if part is tree else [True] * len(part.named_selects)
         order = part.args.get("order")
+        if order and isinstance(order.expressions[0].this, exp.Var):
+            continue  # ORDER BY ALL is by all columns.
         rest = [exp.Ordered(this=exp.Literal.number(i), nulls_first=True) for i, able in enumerate(sortable, 1) if able]
         part.set("order", exp.Order(expressions=[*(order.expressions if order else ()), *rest]))
     return tree.sql(dialect="spark") if limited else query
