@@ -134,7 +134,7 @@ QUERIES = {
     "numbers by name": "SELECT m / k AS v, 7 AS n, m / n AS w FROM (SELECT m, 3 AS k FROM t)",
     "texts and whole numbers": "SELECT code + 1 AS v FROM s WHERE code IS NOT NULL UNION ALL SELECT d FROM s",
     "spans and nothing": "SELECT date(ts) - ts AS lag FROM t UNION ALL SELECT NULL",
-    "all in order": "SELECT a FROM t UNION ALL SELECT d FROM s ORDER BY ALL LIMIT 4",
+    "all in order": "SELECT a, id FROM t ORDER BY ALL LIMIT 4",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 
