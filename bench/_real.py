@@ -64,10 +64,11 @@ def methods_measured(
     at: Sequence[str] = (),
     race: float = math.inf,
     weigh: bool = False,
+    last: bool = False,
 ) -> dict[str, Figures]:
     """What each job takes, and recomputing; jobs with the same plan are measured once."""
     same = by_plan(jobs)
-    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at, race=race, weigh=weigh)
+    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at, race=race, weigh=weigh, last=last)
     for point, work in recomputing_work(jobs[ALL]).items():
         if point in found[FULL]["points"]:
             found[FULL]["points"][point]["estimated"] = work

@@ -47,6 +47,8 @@ GROUP BY i_category
 """Has a bit of everything; run a few times on little data, it leaves Spark's own classes loaded and compiled."""
 WARM = 2
 """Rounds that do not count. After one, the same plan still took 0.5 s of tasks where from the third on it takes 0.2 s: Java compiles what Spark generated while it runs."""
+ALL_POINTS, BEFORE, LAST = slice(None), slice(-1), slice(-1, None)
+"""Points of a timeline."""
 TASK_END = b'{"Event":"SparkListenerTaskEnd"'
 JOB_START = b'{"Event":"SparkListenerJobStart"'
 
@@ -151,31 +153,39 @@ class Workbench:
         at: Sequence[str] = (),
         race: float = math.inf,
         weigh: bool = False,
+        last: bool = False,
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
         For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Who in every
         round so far, also those that do not count, took more than `race` times the least that anyone did takes part in no further one, but for the first:
         more rounds are for telling apart what is close. What counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
+        Where only the `last` run is asked for, those before it are run once, and each round goes on from a copy of their workspace.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
         least = dict.fromkeys(found, math.inf)
         running = list(found)
         self.taken += 1
-        for n in range(warm + rounds):
-            results: dict[str, DataFrame] = {}
-            with folder() as place:
-                for name in running[:: 1 if (self.taken + n) % 2 else -1]:
-                    job = jobs[name if name in jobs else next(iter(jobs))](place / f"{name}-workspace")
-                    if name == FULL:
-                        points, results[name] = recomputed(self.gauge, job, place / name, at)
-                    else:
-                        points, results[name] = course(self.gauge, job)
-                    found[name] += [points] if n >= warm else []
-                    least[name] = min(least[name], raced(points, weigh))
-                right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
-            running = close(least, race) if n >= warm else running
+        with folder() as begun:
+            for name, place in jobs.items() if last else ():
+                done(self.gauge, place(begun / name), BEFORE)
+            for n in range(warm + rounds):
+                results: dict[str, DataFrame] = {}
+                with folder() as round_:
+                    for name in running[:: 1 if (self.taken + n) % 2 else -1]:
+                        workspace = round_ / f"{name}-workspace"
+                        if (begun / name).exists():
+                            shutil.copytree(begun / name, workspace)
+                        job = jobs[name if name in jobs else next(iter(jobs))](workspace)
+                        if name == FULL:
+                            points, results[name] = recomputed(self.gauge, job, round_ / name, at)
+                        else:
+                            points, results[name] = course(self.gauge, job, LAST if last else ALL_POINTS)
+                        found[name] += [points] if n >= warm else []
+                        least[name] = min(least[name], raced(points, weigh))
+                    right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
+                running = close(least, race) if n >= warm else running
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
 
 
@@ -199,14 +209,21 @@ def folder() -> Generator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def course(gauge: Gauge, job: Job) -> tuple[Figures, DataFrame]:
-    """Run all points of a job: what each was estimated to take and took, and the last result.
+def course(gauge: Gauge, job: Job, part: slice = ALL_POINTS) -> tuple[Figures, DataFrame]:
+    """Run points of a job up to the last: what each was estimated to take and took, and the last result."""
+    points, report = done(gauge, job, part)
+    assert report is not None and report.result is not None
+    return points, report.result
+
+
+def done(gauge: Gauge, job: Job, part: slice) -> tuple[Figures, RunReport | None]:
+    """Run some points of a job: what each was estimated to take and took, and the last report.
 
     A job that recomputes has nothing to do where no result is due.
     """
     points: Figures = {}
     report: RunReport | None = None
-    for point in job.timeline.points:
+    for point in job.timeline.points[part]:
         if job.policy == "full" and not point.deliver:
             continue
         spent, report = gauge.spent(partial(run_point, job, point.name, spark=gauge.spark))
@@ -220,8 +237,7 @@ def course(gauge: Gauge, job: Job) -> tuple[Figures, DataFrame]:
             "state_bytes": sum(state.bytes or 0 for state in kept),
             "bucketed_bytes": sum(state.bytes or 0 for state in kept if state.partition),
         }
-    assert report is not None and report.result is not None
-    return points, report.result
+    return points, report
 
 
 def recomputed(gauge: Gauge, job: Job, place: Path, at: Sequence[str] = ()) -> tuple[Figures, DataFrame]:

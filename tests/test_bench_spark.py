@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench import _arrivals, _real, calibration, real_sensitivity
+from bench import _arrivals, _real, _spark, calibration, real_sensitivity
 from bench._spark import ALL, FULL, PLAN, Gauge, Workbench, close, course, folder, median, raced, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
@@ -63,6 +63,17 @@ def test_a_job_and_recomputing_take_turns(bench: Workbench):
     recomputed = found[FULL]["points"]["t3"]
     assert recomputed["rows_read"] > 1000 and recomputed["bytes_written"] > 0
     assert weighted(found[FULL]["points"], "task_cpu") == recomputed["task_cpu"]
+
+
+def test_the_last_run_alone_goes_on_from_what_was_run_once(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
+    went: list[str] = []
+    alone = _real.method_jobs(VIEW, 0.01, "delta-small", Timeline.refresh(), "latest-first")["IM1"]
+    real = _spark.run_point
+    monkeypatch.setattr(_spark, "run_point", lambda job, at, **how: went.append(at) or real(job, at, **how))
+    found = bench.turns({ALL: alone}, rounds=2, warm=1, last=True)
+    assert went == ["t1", "t2", "t2", "t2"]
+    assert list(found[ALL]["points"]) == ["t2"] and found[ALL]["right"]
+    assert found[ALL]["points"]["t2"]["rows_read"] < found[FULL]["points"]["t2"]["rows_read"], "it reads what is new"
 
 
 def test_each_method_is_planned_and_equal_plans_are_found():
