@@ -81,7 +81,10 @@ def standing_in(tree: Any, parent: Any) -> Any:
     """The tree in the place of a column: in parentheses where it needs them. A whole number says its type in arithmetic, since beside a decimal Spark gives a literal the digits that it has."""
     number = tree.this if isinstance(tree, exp.Neg) else tree
     if isinstance(parent, _ARITHMETIC) and isinstance(number, exp.Literal) and number.is_int:
-        return exp.cast(tree, "int" if int(number.name) < 2**31 else "bigint", copy=False)
+        kinds = {"int": 2**31, "bigint": 2**63}
+        kind = next((kind for kind, above in kinds.items() if int(number.name) < above), None)
+        if kind is not None:  # Larger ones are decimals with the digits that they have.
+            return exp.cast(tree, kind, copy=False)
     return tree if is_operand(tree) else exp.Paren(this=tree)
 
 
@@ -148,12 +151,20 @@ def _conjunction(parts: frozenset[Expr]) -> Expr:
     return Expr(exp.and_(*(p.tree for p in unique), copy=True))
 
 
+def _divides_safely(node: Any) -> bool:
+    """Whether something is divided by a number that is not zero."""
+    by = node.expression.unnest()
+    return isinstance(by, exp.Literal) and not by.is_string and float(by.name) != 0
+
+
 @cache
 def may_fail(expr: Expr, numbers: frozenset[str] = frozenset()) -> bool:
     """Whether evaluating an expression may raise an error; the cast of a literal, or of one of the `numbers`, is taken to be right, and sums and products not to overflow."""
     found = expr.tree.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Bracket, exp.Anonymous, exp.Cast)
-    return any(
-        not isinstance(node, exp.Cast) or not (isinstance(node.this, exp.Literal) or node.this.name in numbers)
+    return not all(
+        _divides_safely(node)
+        if isinstance(node, exp.Binary)
+        else isinstance(node, exp.Cast) and (isinstance(node.this, exp.Literal) or node.this.name in numbers)
         for node in found
     )
 

@@ -62,7 +62,8 @@ def read_expression(text: str) -> Tree:
 def _escaped(text: str) -> str:
     """The text with quotes in texts escaped by a backslash, which is how the parser knows them, where they were written twice; it takes those for two texts."""
     for one, other in pairwise(Spark().tokenize(text)):
-        if one.token_type == other.token_type == TokenType.STRING and one.end + 1 == other.start:
+        touching = one.token_type == other.token_type == TokenType.STRING and one.end + 1 == other.start
+        if touching and text[one.end] == text[other.start]:
             text = f"{text[: one.end]}\\{text[other.start :]}"
     return text
 

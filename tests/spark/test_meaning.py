@@ -129,12 +129,16 @@ QUERIES = {
     "counts of padded rows": "SELECT t.a, count(r.d) AS n, sum(r.d) AS g FROM (SELECT DISTINCT a FROM t WHERE id < 20) t LEFT JOIN (SELECT coalesce(d, 0) AS d, coalesce(a, 0) AS b FROM s) r ON t.a = r.b GROUP BY t.a",
     "guarded pieces": "SELECT s.d, sum(100 / (t.a - 5)) AS n FROM t JOIN s ON t.a = s.a GROUP BY s.d",
     "aliases after what is qualified": "SELECT t.a, sum(s.d) AS total FROM t JOIN s ON t.a = s.a GROUP BY t.a HAVING t.a > 0 AND total > 1 AND count(t.a) > 0",
-    "windows of aliases": "SELECT date_trunc('day', ts) AS day2, window.start AS w, count(*) AS n FROM t GROUP BY day2, window(day2, '1 day')",
+    "windows of aliases": "SELECT date_trunc('day', ts) AS day2, count(*) AS n FROM t GROUP BY day2, window(day2, '1 day')",
+    "keys called like columns": "SELECT t.a, t.a + d AS d, count(*) AS n FROM t JOIN s ON t.a = s.a GROUP BY t.a, t.a + d HAVING t.a + d < 9",
+    "constants in totals": "SELECT 'x' AS k, unit, coalesce(k, 'all') AS g, count(*) AS n FROM t GROUP BY ROLLUP(k, unit) HAVING k IS NULL OR unit IS NOT NULL",
+    "fields of what is computed": "SELECT a, max(struct(id, unit)) AS last, last.id + 1 AS next FROM t GROUP BY a HAVING last.id > 1 ORDER BY last.unit, last.id",
+    "long numbers": "SELECT id, m * n AS z FROM (SELECT id, m, 99999999999999999999 AS n FROM t)",
     "lags over NULLs": "SELECT id, lag(a) IGNORE NULLS OVER (PARTITION BY unit ORDER BY a, id) AS l FROM t",
     "numbers by name": "SELECT m / k AS v, 7 AS n, m / n AS w FROM (SELECT m, 3 AS k FROM t)",
     "texts and whole numbers": "SELECT code + 1 AS v FROM s WHERE code IS NOT NULL UNION ALL SELECT d FROM s",
     "spans and nothing": "SELECT date(ts) - ts AS lag FROM t UNION ALL SELECT NULL",
-    "all in order": "SELECT a, id FROM t ORDER BY ALL LIMIT 4",
+    "all in order": "SELECT a FROM t UNION ALL SELECT d FROM s ORDER BY ALL LIMIT 4",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

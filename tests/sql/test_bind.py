@@ -40,6 +40,11 @@ def test_all_columns_need_no_projection():
     same("SELECT * FROM returns", "Scan[returns]")
 
 
+def test_what_is_drawn_for_a_group_is_drawn_once():
+    drawn = tree("SELECT floor(rand() * 3) AS r, count(*) AS n FROM sales GROUP BY r HAVING r > 0.5 AND -r < 0")
+    assert drawn.lower().count("rand()") == 1 and "Filter[-r < 0 AND r > 0.5]" in drawn
+
+
 def test_counting_reads_the_key():
     same("SELECT count(*) AS n FROM sales", """
         Aggregate[count(*) as n]

@@ -73,6 +73,8 @@ SELECT a + 1 AS x, count(*) AS n FROM t GROUP BY x
 SELECT a % 2 AS x, c, max(b) - min(b) AS w FROM t GROUP BY ALL
 SELECT a, sum(b) * 2 + count(*) AS x FROM t GROUP BY a HAVING sum(b) > 5 AND count(*) > 1
 SELECT a, sum(b) AS total FROM t GROUP BY a HAVING total > 15
+SELECT t.a, t.a + d AS d, count(*) AS n FROM t JOIN s ON t.a = s.a GROUP BY t.a, t.a + d HAVING t.a + d < 7
+SELECT 'x' AS k, a, count(*) AS n FROM t GROUP BY ROLLUP(k, a) HAVING k IS NULL
 SELECT max(b) AS m FROM t HAVING count(*) > 100
 SELECT DISTINCT a, c FROM t
 SELECT DISTINCT a + 0 AS a FROM t ORDER BY a LIMIT 2
@@ -248,6 +250,7 @@ SELECT a FROM t WHERE CASE WHEN b > 10 THEN a IN (SELECT a FROM s) ELSE a NOT IN
 
 # DuckDB has no spelling for these, or gives them another meaning; the text it runs stands beside ours.
 OTHERWISE = {
+    "SELECT t.a, t.a + d AS d, count(*) AS n FROM t JOIN s ON t.a = s.a GROUP BY t.a, t.a + d HAVING t.a + d < 7": "SELECT t.a, t.a + d AS x, count(*) AS n FROM t JOIN s ON t.a = s.a GROUP BY t.a, t.a + d HAVING t.a + d < 7",
     "SELECT a, b, b > 15 OR NOT (a IN (SELECT a FROM s)) AS x FROM t": "SELECT a, b, b > 15 OR coalesce(NOT (a IN (SELECT a FROM s)), false) AS x FROM t",
     "SELECT a, a IN (SELECT a FROM s) AS x, a NOT IN (SELECT a FROM s WHERE a > 1) AS y, a IN (SELECT a FROM none) AS z FROM t":
         "SELECT a, coalesce(a IN (SELECT a FROM s), false) AS x, coalesce(a NOT IN (SELECT a FROM s WHERE a > 1), false) AS y, coalesce(a IN (SELECT a FROM none), false) AS z FROM t",

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from tempura.algebra import Aggregate, AggregateCall, Expand, Op, Output
 from tempura.algebra.incremental import PARTS
-from tempura.expr import TRUE, Expr, column_tree, comparand
+from tempura.expr import TRUE, Expr, column_tree, comparand, volatile_function
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.predicates import detached, predicate, renamed, replaced
 from tempura.sql.bind.projection import by_name, computed, extended, passed, project, slug
@@ -221,8 +221,14 @@ class Grouped:
     def _replacement(self, tree: Tree) -> Tree:
         if isinstance(tree, exp.Column):
             return None
-        # A constant is what it says also where something is grouped by an equal one: ROUND(x, 0) wants no column.
-        constant = tree.parent is not None and tree.find(exp.Column) is None
+        # A constant is what it says also where something is grouped by an equal one: ROUND(x, 0) wants no column. What is
+        # drawn is drawn once, though, and in the rows of a ROLLUP a constant may be NULL.
+        constant = (
+            not self._tag
+            and tree.parent is not None
+            and tree.find(exp.Column) is None
+            and volatile_function(tree) is None
+        )
         if self._computed and not constant and any(type(tree) is type(e.tree) for e in self._computed):
             name = self._computed.get(Expr(detached(tree)))
             if name is not None:

@@ -21,7 +21,7 @@ from tempura.expr import column_tree
 from tempura.schema import reserved
 from tempura.sql.bind.correlated import nested
 from tempura.sql.bind.equalities import with_casts
-from tempura.sql.bind.ordering import key_of, ordered_terms, slice_of, top
+from tempura.sql.bind.ordering import each_of_all, key_of, ordered_terms, slice_of, top
 from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.projection import by_name, named_columns, narrowed, passed, projected, unique_spellings
 from tempura.sql.bind.reading import read
@@ -170,7 +170,7 @@ class Binder:
 
     def _ordered(self, tree: Tree, bound: Bound, *, last: bool = False) -> tuple[Bound, tuple[SortKey, ...]]:
         """ORDER BY and LIMIT of what is not a select block: over the columns it shows; without LIMIT only the `last` order counts."""
-        part, terms = slice_of(tree), ordered_terms(tree)
+        part, terms = slice_of(tree), each_of_all(ordered_terms(tree), len(bound.shown))
         if part.whole and not terms:
             return bound, ()
         scope = Scope()
@@ -195,8 +195,6 @@ class Binder:
             if not 1 <= number <= len(bound.shown):
                 refuse(f"position {number} is not in the select list, which has {len(bound.shown)} columns", tree)
             return column_tree(bound.shown[number - 1].base)
-        if isinstance(tree, exp.Var):
-            refuse("ORDER BY ALL of a set operation is not supported", tree, "name the columns")
         for column in list(tree.find_all(exp.Column)):
             found = scope.resolve(column)
             if column is tree:

@@ -60,8 +60,9 @@ class _Reader:
         aliases = self._aliases = {i.spelling.lower(): i.tree for i in self._items if i.aliased}
         self._groups = self._group_by(node, lambda t: resolve(t, aliases))
         self._resolver.keys = self._groups.keys if self._groups else []
+        meant = self._shadowed(node)
         self._having = self._conjuncts(
-            node, "having", lambda t: resolve(t, aliases, self._neither_grouped_nor_aggregated), aggregated=True
+            node, "having", lambda t: resolve(t, aliases, lambda c: any(c is m for m in meant)), aggregated=True
         )
         self._qualify = self._conjuncts(node, "qualify", lambda t: resolve(t, aliases), aggregated=True)
         self._slice = slice_of(node)
@@ -96,8 +97,13 @@ class _Reader:
         found = [c for c in group.find_all(exp.Anonymous) if c.name.lower() == "window"] if group is not None else []
         return found[0] if len(found) == 1 else None
 
+    def _shadowed(self, node: Tree) -> list[exp.Column]:
+        """The columns of HAVING that would mean nothing there, so that aliases of their names are meant; to be asked while all of it is as it was written."""
+        having = node.args.get("having")
+        columns = having.find_all(exp.Column) if having is not None else ()
+        return [column for column in columns if self._neither_grouped_nor_aggregated(column)]
+
     def _neither_grouped_nor_aggregated(self, column: exp.Column) -> bool:
-        """Whether a column of HAVING would mean nothing there, so that an alias of its name is meant."""
         keys = self._groups.keys if self._groups else []
         kinds = {kind_of(key) for key in keys}
         part: Tree = column
@@ -108,7 +114,7 @@ class _Reader:
         return True
 
     def _resolved(self, tree: Tree) -> Tree:
-        """A part of HAVING over internal names, if all of its columns are the block's own; parts of it may be resolved already."""
+        """A part of HAVING over internal names, if all of its columns are the block's own."""
         try:
             return replaced(detached(tree), lambda t: self._scope.own(t) if isinstance(t, exp.Column) else None)
         except SqlError:

@@ -110,8 +110,12 @@ class Resolver:
     def _column(self, tree: exp.Column, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:
         if isinstance(tree.this, exp.Star):
             refuse("`*` is not supported inside an expression", tree, "name the columns")
-        name = "" if tree.table else tree.name.lower()
-        if name in aliases and (alias_first(tree) or self._scope.own(tree) is None):
+        name = tree.parts[0].name.lower()
+        # What has parts is the column of a table, if there is such a one, or else a field.
+        mine = name in aliases and not any(
+            s.find(p.name.lower()) for s in self._scope.named(name) for p in tree.parts[1:2]
+        )
+        if mine and (alias_first(tree) or self._scope.own(tree) is None):
             value = aliases[name].copy()
             if (drawn := drawn_function(value)) is not None and value not in self.keys:
                 refuse(
@@ -119,7 +123,7 @@ class Resolver:
                     tree,
                     "select it in a derived table first",
                 )
-            return standing_in(value, tree.parent)
+            return fields(standing_in(value, None), tree.parts[1:]) if tree.table else standing_in(value, tree.parent)
         if self.window is not None and tree.parts[0].name.lower() == "window" and self._scope.own(tree) is None:
             return fields(detached(self.resolve(self.window.copy(), aliases)), tree.parts[1:])
         found = self._scope.resolve(tree)

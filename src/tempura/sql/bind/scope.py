@@ -139,7 +139,7 @@ class Scope:
         if len(parts) > 1:
             for i in range(len(parts) - 1, 0, -1):
                 alias = ".".join(parts[:i])
-                named = [s for s in self.sources if s.visible and alias in (s.alias, s.alias.rpartition(".")[2])]
+                named = self.named(alias)
                 if len(named) > 1:
                     refuse(f"{alias!r} names more than one table of this FROM clause", tree, "give each its own alias")
                 if named:
@@ -149,6 +149,10 @@ class Scope:
                     return fields(self._one(tree, [(named[0], b) for b in bases]), tree.parts[i + 1 :])
         found = self._unqualified(tree, parts[0])
         return None if found is None else fields(found, tree.parts[1:])
+
+    def named(self, alias: str) -> list[Source]:
+        """The sources that may be called so."""
+        return [s for s in self.sources if s.visible and alias in (s.alias, s.alias.rpartition(".")[2])]
 
     def _unqualified(self, tree: exp.Column, name: str) -> Tree:
         if name in self.shared:
@@ -194,7 +198,7 @@ class Scope:
         return found
 
     def _unknown(self, tree: exp.Column) -> NoReturn:
-        if tree.table and not any(tree.table.lower() in (s.alias, s.alias.rpartition(".")[2]) for s in self.sources):
+        if tree.table and not self.named(tree.table.lower()):
             aliases = [s.alias for s in self.sources if s.alias]
             refuse(
                 f"no table {tree.table!r} in this FROM clause", tree, nearest(tree.table, aliases) if aliases else ""
@@ -211,9 +215,7 @@ class Scope:
 
     def star(self, tree: Tree, alias: str) -> list[tuple[str, Tree]]:
         """The columns that `*` or `alias.*` stands for, with their spelling."""
-        sources = [
-            s for s in self.sources if s.visible and (not alias or alias in (s.alias, s.alias.rpartition(".")[2]))
-        ]
+        sources = self.named(alias) if alias else [s for s in self.sources if s.visible]
         if not sources:
             refuse(f"no table {alias!r} in this FROM clause" if alias else "`*` needs a FROM clause", tree)
         found: list[tuple[str, Tree]] = []
