@@ -497,7 +497,24 @@ def test_signs_of_csv(options: dict[str, str], text: str, tmp_path: Path):
     assert source.change(None, pinned(source)) == Change(1, 0)
 
 
+def test_batches_that_are_left_for_later_bind_nobody(tmp_path: Path):
+    write(tmp_path / "data/14-00/x.parquet", id=[1], extra=[2])
+    source = folders(tmp_path, ignore_new_columns=True)
+    early = pinned(source, upto="8-00")
+    assert source.change(None, early) == Change(0, 0)
+    write(tmp_path / "data/9-00/x.parquet", id=[1])
+    assert [c.name for c in source.visible(pinned(source, early, "9-00"))] == ["id"]
+    declared = folders(tmp_path, path="other", columns=SALES)
+    (tmp_path / "other/10").mkdir(parents=True)
+    (tmp_path / "other/10/x.parquet").write_bytes(b"PAR1 and no end yet")
+    early = pinned(declared, upto="5")
+    assert declared.change(None, early) == Change(0, 0)
+    write(tmp_path / "other/10/x.parquet", id=[1], price=[1.0])
+    assert declared.change(early, pinned(declared, early, "10")) == Change(1, 0)
+
+
 def test_signs_of_csv_that_cannot_be_checked(tmp_path: Path):
+    assert text_source(tmp_path, "csv", options={"sep": ";", "delimiter": "||"}), "Spark takes `sep`"
     with pytest.raises(JobError, match=r"the option `sep` is '\|\|', which is not a single sign"):
         text_source(tmp_path, "csv", options={"sep": "||"})
 

@@ -248,9 +248,10 @@ def test_one_run_is_committed_once(workspace: Workspace):
         run = run_of(attempt, state(attempt))
         with pytest.raises(ValueError, match="is not the one that was begun"):
             attempt.commit(replace(run, number=2))
-        attempt.commit(run)
+        assert attempt.is_of(attempt.commit(run))
         with pytest.raises(LockedError, match="another process has committed run 1"):
             attempt.commit(run)
+        assert not attempt.is_of(replace(run, point=RESET)) and not attempt.is_of(replace(run, started="later"))
 
 
 def edit(**changes: Any) -> Callable[[bytes], bytes]:

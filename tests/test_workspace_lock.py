@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tempura.errors import LockedError, WorkspaceError
-from tempura.workspace import Lock, RunFile, Storage, Workspace, lock
+from tempura.workspace import Lock, RunFile, StateEntry, Storage, Workspace, lock
 from tempura.workspace.local import LocalStorage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,7 +161,9 @@ def test_who_lost_the_lock_commits_nothing(tmp_path: Path):
     with workspace.lock("run"):
         attempt = workspace.begin("mon", {}, "plan")
         taken = claim(tmp_path, 2, host="elsewhere", system="other", pid=9).replace(place / "lock" / "2.json")
-        run = RunFile("sales", "d", 1, "mon", "s", "f", {}, {}, {})
+        # The other one may have collected what was kept.
+        kept = StateEntry("kept", "v", "f", ("states/kept/1-1",), (), False, 1, "mon")
+        run = RunFile("sales", "d", 1, "mon", "s", "f", {}, {"kept": kept}, {})
         with pytest.raises(LockedError, match="was taken over by process 9 on elsewhere") as told:
             attempt.commit(run)
         assert told.value.hint.startswith("nothing of this run was committed")

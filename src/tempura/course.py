@@ -224,9 +224,12 @@ def _told(job: Job, past: Sequence[RunFile], point: int, entries: Collection[Sta
     ahead = {p.name for p in job.timeline.points[point:]}
     # Of a table that the job had not got then, a run cannot tell the version.
     behind = [r for r in past if r.point not in ahead and set(job.catalog) <= set(r.pins)]
-    if any(entry.points is None for entry in entries) or not any(p.deliver for p in job.timeline.points[point:]):
+    if not any(p.deliver for p in job.timeline.points[point:]):
         return behind
     needed = {p for entry in entries for p in entry.points or ()}
+    if any(entry.points is None for entry in entries):
+        # Those who wrote what does not tell knew the points of the job.
+        needed |= {p.name for p in job.timeline.points}
     return [r for r in behind if r.point in needed or r is behind[-1]]
 
 
@@ -263,11 +266,11 @@ def _kept(entry: StateEntry) -> Kept:
 
 def _counted(table: Table, source: Source, timeline: Timeline, versions: Sequence[Version]) -> Table:
     """The table with the rows that really came at the points behind, and what its source knows of its columns."""
-    seen = {c.name for c in source.visible(versions[-1])}
-    if seen and not all(c.name in seen for c in table.columns):
+    seen = {c.name.lower() for c in source.visible(versions[-1])}
+    if seen and not all(c.name.lower() in seen for c in table.columns):
         # Columns that came later and are to be ignored.
-        statistics = {c: s for c, s in table.statistics.items() if c in seen}
-        table = replace(table, columns=tuple(c for c in table.columns if c.name in seen), statistics=statistics)
+        statistics = {c: s for c, s in table.statistics.items() if c.lower() in seen}
+        table = replace(table, columns=tuple(c for c in table.columns if c.name.lower() in seen), statistics=statistics)
     known = source.statistics(versions[-1])
     if known.rows is None:
         # The source cannot tell; what the job declares is all there is to go by.

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field
 
-from tempura.errors import JobError
+from tempura.errors import JobError, SourceError
 from tempura.schema import Column, Schema, names
 from tempura.sources.arrival import Arrival
 from tempura.sources.arrow import pa, pc
@@ -160,8 +160,7 @@ class FileBased(Source):
         seen: Mapping[str, Entry] = before.files if before else {}
         with self._orderly():
             fresh = self.order.admit([name for name in listed if name not in seen], before, upto)
-            # What is left for later tells the columns, too.
-            expected = self._expected(before, fresh or [*listed][:1])
+            expected = self._expected(before, fresh) if fresh else self._foreseen(before, [*listed][:1])
             arrival = self._arrival(expected)
             opened = self._digests(fresh, listed, expected, sample=not (before and before.summary.sampled))
             files = {**seen, **{name: entry for name, (entry, _) in opened.items()}}
@@ -245,8 +244,9 @@ class FileBased(Source):
         )
 
     def _expected(self, before: Log | None, fresh: Sequence[str]) -> Mapping[str, str]:
-        """The columns that files must have: as declared, else as remembered, else as in the first file."""
-        found: Mapping[str, str] = before.columns if before else {}
+        """The columns that files must have: as declared, else as in those that were read, else as in the first file."""
+        seen: Mapping[str, str] = before.columns if before and before.files else {}
+        found = seen
         if not found and fresh and self.format == "parquet":
             found = self._found_columns(fresh[0])
         if self.columns is None or (self.format == "parquet" and not found):
@@ -255,10 +255,18 @@ class FileBased(Source):
         declared = {c.name: c.type for c in self.columns if c.name in found or c.name not in told}
         types = {**found, **self.hidden_types}
         expected = declared | {n: types[n] for n in self.hidden if n not in declared and n in types}
-        if before and before.columns:
-            self._check_declared(expected, before.columns)
-            return before.columns
-        return expected
+        if seen:
+            self._check_declared(expected, seen)
+        return seen or expected
+
+    def _foreseen(self, before: Log | None, later: Sequence[str]) -> Mapping[str, str]:
+        """The columns where nothing has come: as in what is left for later, which may not be finished yet."""
+        try:
+            return self._expected(before, later)
+        except SourceError:
+            if self.columns is None:
+                raise
+            return self._expected(before, [])
 
     def _check_declared(self, expected: Mapping[str, str], seen: Mapping[str, str]) -> None:
         """What was read before was read by other columns, if the job has changed since."""

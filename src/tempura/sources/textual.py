@@ -44,8 +44,9 @@ _ESCAPES = {r"\t": "\t", r"\u0000": "", r"\\": "\\", r"\"": '"', r"\'": "'"}
 
 
 def _signs(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are single signs; an empty one is none."""
-    return {n: _ESCAPES.get(options[n], options[n]) for n in ("sep", "delimiter", "quote", "escape") if n in options}
+    """The options that are single signs; an empty one is none. Spark looks at `delimiter` where there is no `sep`."""
+    known = ("sep" if "sep" in options else "delimiter", "quote", "escape")
+    return {n: _ESCAPES.get(options[n], options[n]) for n in known if n in options}
 
 
 def csv_trouble(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

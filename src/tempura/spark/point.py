@@ -341,7 +341,7 @@ class PointRun:
             stored = self.attempt.commit(self._run_file())
         except WorkspaceError as error:
             latest = None if isinstance(error, LockedError) else self.workspace.latest()
-            if latest is None or latest.number != self.attempt.number:
+            if latest is None or not self.attempt.is_of(latest):
                 raise
             return latest, (self._noted(error),)
         try:

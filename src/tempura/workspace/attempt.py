@@ -78,6 +78,11 @@ class Attempt:
     def number(self) -> int:
         return self.begun.number
 
+    def is_of(self, run: RunFile) -> bool:
+        """Whether a run is what was attempted: another process may have committed another of the same number."""
+        begun = self.begun
+        return (run.number, run.point, run.started) == (begun.number, begun.point, begun.started)
+
     def folder_for_state(self, name: str) -> str:
         """The folder for the rows of a state."""
         return layout.rows("states", name, self.number, self.lock.number)
@@ -110,6 +115,7 @@ class Attempt:
             raise ValueError(
                 f"run {run.number} of {run.job} at {run.point} is not the one that was begun: {self.begun}"
             )
+        self.lock.confirm()  # Who took the workspace over may have collected what is looked for here.
         before = self.previous
         run = replace(run, previous=before and before.number, origin=before.origin if before else self.number)
         self._check_whole(run)
