@@ -16,7 +16,7 @@ from tempura.course import Course
 from tempura.job import Job
 from tempura.schema import Column
 from tempura.sources import FilesSource
-from tempura.workspace import RunFile, StateEntry, Workspace
+from tempura.workspace import Past, RunFile, StateEntry, Workspace
 
 TABLE = "{source: {kind: files, path: t, format: parquet, arrival: at}}"
 KEPT = StateEntry("kept", "v", "f", ("states/kept/1-1",), (), False, 1, "d1", read_at=("d9",))
@@ -26,8 +26,9 @@ def days(first: int, many: int) -> str:
     return ", ".join(f"{{at: d{i}, deliver: true}}" for i in range(first, first + many))
 
 
-def laid(job: Job, past: Sequence[RunFile], folder: Path) -> Course:
+def laid(job: Job, runs: Sequence[RunFile], folder: Path) -> Course:
     workspace = Workspace.open(folder / "workspace", "j")
+    past = Past([run.point for run in runs], 1, lambda number: runs[number - 1])
     return courses.lay(job, workspace, past, 0, courses.pins(job, workspace, past, 0))
 
 

@@ -40,7 +40,7 @@ def state(attempt: Attempt, name: str = "kept") -> StateEntry:
     write_rows(attempt, folder)
     entry = StateEntry(
         name, f"{name}[mon]", "f00", (folder,), COLUMNS, False, attempt.number, "mon", ("id",), 4, rows=3,
-        read_at=("tue",), lineage=PINS,
+        read_at=("tue",),
     )  # fmt: skip
     done = attempt.record(StepEntry(name, "state", entry.view, "SELECT 1", {"rows": 3.0}, {"cpu_seconds": 0.5}), entry)
     assert isinstance(done.output, StateEntry)
@@ -350,16 +350,44 @@ def test_an_older_format_is_migrated(workspace: Workspace, place: Path, monkeypa
     assert migrated is not None and replace(migrated, digest=run.digest) == run
 
 
-def test_run_files_from_before_states_told_their_points(workspace: Workspace, place: Path):
+def test_run_files_from_before_runs_told_points(workspace: Workspace, place: Path):
     with workspace.lock("run"):
-        run = commit(workspace, "mon")
-    path = place / "runs" / "1.json"
-    document = json.loads(path.read_text()) | {"version": 1}
-    document["states"]["kept"]["points"] = []
-    path.write_text(json.dumps(document | {"digest": files.digest(document)}))
-    found = Workspace.open(place, "sales").latest()
-    assert found is not None and found.version == 2 and found.states["kept"].points is None
-    assert replace(found, digest=run.digest) == run
+        runs = [commit(workspace, point) for point in ("mon", "tue")]
+    for run in runs:
+        path = place / "runs" / f"{run.number}.json"
+        document = json.loads(path.read_text()) | {"version": 1}
+        del document["behind"]
+        document["states"]["kept"] |= {"points": [], "lineage": PINS}
+        path.write_text(json.dumps(document | {"digest": files.digest(document)}))
+    again = Workspace.open(place, "sales")
+    found = again.latest()
+    assert found is not None and (found.version, found.behind, found.states["kept"].points) == (2, None, None)
+    assert replace(found, digest=runs[1].digest, behind=("mon",)) == runs[1]
+    assert again.past().points == ("mon", "tue") and again.past()[0].point == "mon"
+    with again.lock("run"):
+        assert commit(again, "wed").behind == ("mon", "tue")
+
+
+def test_runs_behind_are_read_when_they_are_asked_for(
+    workspace: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with workspace.lock("run"):
+        assert workspace.past().points == () and list(workspace.past()) == []
+        old, *_ = (commit(workspace, point) for point in ("sun", "sat"))
+        workspace.reset()
+        assert workspace.past().points == ()
+        runs = [commit(workspace, point) for point in ("mon", "tue", "wed")]
+    assert [run.behind for run in (old, *runs)] == [(), (), ("mon",), ("mon", "tue")]
+    seen: list[str] = []
+    again = Workspace.open(place, "sales")
+    files.read.cache_clear()
+    read = again.storage.read
+    monkeypatch.setattr(again.storage, "read", lambda path: seen.append(path) or read(path))
+    past = again.past()
+    assert (past.points, past[-1], past[0]) == (("mon", "tue", "wed"), runs[2], runs[0])
+    assert set(seen) == {"runs/6.json", "runs/4.json"}
+    assert list(past) == past[:] == runs
+    assert len(seen) == len(set(seen)) + 1, "the newest is looked at before, too"
 
 
 def test_a_missing_run_file_is_noticed(workspace: Workspace, place: Path):

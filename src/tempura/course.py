@@ -18,8 +18,7 @@ from tempura.sources import Change, Reading, Source, Version
 from tempura.sources.expected import completed, without_key
 from tempura.standing import Kept, Standing
 from tempura.timeline import Point, Timeline
-from tempura.workspace import RunFile, StateEntry, Workspace, layout
-from tempura.workspace.runfile import RESET
+from tempura.workspace import Past, RunFile, StateEntry, Workspace, layout
 
 Pins = Mapping[str, Version]
 """The version of each table."""
@@ -72,24 +71,10 @@ def source_of(job: Job, table: str) -> Source:
     return source
 
 
-def done_points(past: Sequence[RunFile]) -> list[str]:
-    return [run.point for run in past]
-
-
-def past_runs(workspace: Workspace) -> list[RunFile]:
-    """The runs since the beginning or the last reset, oldest first."""
-    past: list[RunFile] = []
-    for run in workspace.history():
-        if run.point == RESET:
-            break
-        past.append(run)
-    return past[::-1]
-
-
-def next_point(job: Job, past: Sequence[RunFile], at: str | None) -> int | None:
+def next_point(job: Job, past: Past, at: str | None) -> int | None:
     """The point to run: `at`, or the first one after the last that was run; None if that has been done already."""
     names = [p.name for p in job.timeline.points]
-    done = done_points(past)
+    done = past.points
     last = max((names.index(p) for p in done if p in names), default=-1)
     if at is None:
         return last + 1 if last + 1 < len(names) else None
@@ -154,12 +139,16 @@ def check(job: Job, pins: Pins) -> None:
         source_of(job, name).check(version)
 
 
-def pins(job: Job, workspace: Workspace, past: Sequence[RunFile], point: int) -> Pins:
+def pins(job: Job, workspace: Workspace, past: Past, point: int) -> Pins:
     """The versions that a killed attempt at the point had pinned, if they can still be had, or those that are there now.
 
     An attempt that failed has pinned what may have made it fail, so that the next one looks again.
     """
-    since: Pins = {name: version for run in past for name, version in run.pins.items()}
+    since: Pins = {}
+    for run in reversed(past):
+        since = {**run.pins, **since}
+        if set(job.catalog) <= set(since):
+            break
     begun = workspace.pending()
     if (
         begun is None
@@ -194,7 +183,7 @@ def _failed(run: int) -> str:
 def lay(
     job: Job,
     workspace: Workspace,
-    past: Sequence[RunFile],
+    past: Past,
     point: int,
     pins: Pins,
     unreadable: Mapping[str, str] = {},
@@ -216,21 +205,26 @@ def lay(
     return Course(course_job, at, all_pins, standing, entries, notes)
 
 
-def _told(job: Job, past: Sequence[RunFile], point: int, entries: Collection[StateEntry]) -> list[RunFile]:
+def _told(job: Job, past: Past, point: int, entries: Collection[StateEntry]) -> list[RunFile]:
     """The runs behind, also at points that the job has no longer, that a plan has to know: the last, and those with the versions of which the states are views.
 
     So a plan is as quick to make after a thousand runs as after a few.
     """
     ahead = {p.name for p in job.timeline.points[point:]}
-    # Of a table that the job had not got then, a run cannot tell the version.
-    behind = [r for r in past if r.point not in ahead and set(job.catalog) <= set(r.pins)]
-    if not any(p.deliver for p in job.timeline.points[point:]):
-        return behind
-    needed = {p for entry in entries for p in entry.points or ()}
-    if any(entry.points is None for entry in entries):
-        # Those who wrote what does not tell knew the points of the job.
-        needed |= {p.name for p in job.timeline.points}
-    return [r for r in behind if r.point in needed or r is behind[-1]]
+    behind = [i for i, name in enumerate(past.points) if name not in ahead]
+
+    def tells(run: int) -> bool:
+        """Of a table that the job had not got then, a run cannot tell the version."""
+        return set(job.catalog) <= set(past[run].pins)
+
+    if any(p.deliver for p in job.timeline.points[point:]):
+        needed = {p for entry in entries for p in entry.points or ()}
+        if any(entry.points is None for entry in entries):
+            # Those who wrote what does not tell knew the points of the job.
+            needed |= {p.name for p in job.timeline.points}
+        last = next(filter(tells, reversed(behind)), None)
+        behind = [i for i in behind if past.points[i] in needed or i == last]
+    return [past[i] for i in behind if tells(i)]
 
 
 def _whole(

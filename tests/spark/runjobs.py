@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tempura import course
 from tempura.catalog import Table
-from tempura.course import past_runs, source_of
+from tempura.course import source_of
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column
 from tempura.spark.reading import read_rows
@@ -86,7 +86,7 @@ class Standing:
         self.spark = spark
         self.job = job
         self.workspace = Workspace.open(job.workspace, job.name)
-        self.runs = past_runs(self.workspace)
+        self.runs = list(self.workspace.past())
         self.pins = {run.point: run.pins for run in self.runs}
 
     def __call__(self, name: str) -> DataFrame:

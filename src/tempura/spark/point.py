@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
 from pydantic import JsonValue
@@ -31,7 +31,7 @@ from tempura.spark.report import RunReport, as_state, schema_of, totals
 from tempura.spark.session import meaning, session
 from tempura.spark.states import States, buckets
 from tempura.spark.steps import driver, explained, frame, order_left
-from tempura.workspace import Attempt, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
+from tempura.workspace import Attempt, Past, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
 from tempura.workspace.attempt import finished_steps
 from tempura.workspace.change import write_change
 from tempura.workspace.damage import unreadable
@@ -49,7 +49,7 @@ class PointRun:
         self,
         job: Job,
         workspace: Workspace,
-        past: Sequence[RunFile],
+        past: Past,
         point: int,
         spark: SparkSession | None,
         tell: Told,
@@ -159,7 +159,7 @@ class PointRun:
         if isinstance(output, StateEntry):
             self.entries[step.name] = output
         else:
-            state = as_state(output, step.name, step.view, self.prints[step.name], self.course.pins[-1])
+            state = as_state(output, step.name, step.view, self.prints[step.name])
             self.entries[step.name] = replace(state, points=points(step.definition))
 
     def unreadable(self) -> dict[str, str]:
@@ -272,7 +272,6 @@ class PointRun:
                 buckets=self.buckets if step.partition else 0,
                 ordered=step.ordered,
                 rows=rows,
-                lineage=dict(self.course.pins[-1]),
                 points=points(step.definition),
             )
         query = _query(step)

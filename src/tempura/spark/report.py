@@ -17,7 +17,7 @@ from tempura.schema import WEIGHT, Column, Schema
 from tempura.spark.session import session
 from tempura.spark.states import States
 from tempura.workspace import ResultEntry, RunFile, StateEntry, StepEntry, Workspace
-from tempura.workspace.runfile import Columns, Version
+from tempura.workspace.runfile import Columns
 
 
 def schema_of(columns: Columns) -> Schema:
@@ -25,7 +25,7 @@ def schema_of(columns: Columns) -> Schema:
     return tuple(Column(*c) for c in columns)
 
 
-def as_state(result: ResultEntry, name: str, view: str, fingerprint: str, pins: Mapping[str, Version]) -> StateEntry:
+def as_state(result: ResultEntry, name: str, view: str, fingerprint: str) -> StateEntry:
     """A result as a state that later steps can read."""
     return StateEntry(
         name=name,
@@ -38,7 +38,6 @@ def as_state(result: ResultEntry, name: str, view: str, fingerprint: str, pins: 
         written_at_point=result.point,
         rows=result.rows,
         bytes=result.bytes,
-        lineage=dict(pins),
         checksum={f: sizes for f, sizes in result.checksum.items() if f == result.folder},
     )
 

@@ -6,7 +6,6 @@ a point again says that it is done; running it again after a kill goes on where 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 from pyspark.sql import SparkSession
@@ -18,7 +17,7 @@ from tempura.optimizer import plan
 from tempura.spark.point import PointRun, Told
 from tempura.spark.report import RunReport
 from tempura.spark.steps import StepError
-from tempura.workspace import RunFile, Workspace
+from tempura.workspace import Past, Workspace
 
 
 def run(
@@ -38,23 +37,21 @@ def run(
     if dry_run:
         return _dry(job, workspace, at)
     with workspace.lock(f"tempura run {job.name}" + (f" --at {at}" if at else "")):
-        past = courses.past_runs(workspace)
+        past = workspace.past()
         point = courses.next_point(job, past, at)
         if point is None:
             return _repeated(workspace, past, at, spark)
         return _carried_out(job, workspace, past, point, spark, tell)
 
 
-def _repeated(
-    workspace: Workspace, past: Sequence[RunFile], at: str | None, spark: SparkSession | None = None
-) -> RunReport:
+def _repeated(workspace: Workspace, past: Past, at: str | None, spark: SparkSession | None = None) -> RunReport:
     """The report of the point's own run, or of the last one."""
-    file = next((run for run in past if run.point == at), past[-1])
+    file = past[past.points.index(at) if at in past.points else -1]
     return RunReport(file.point, "repeated", file=file, workspace=workspace, spark=spark)
 
 
 def _carried_out(
-    job: Job, workspace: Workspace, past: Sequence[RunFile], point: int, spark: SparkSession | None, tell: Told
+    job: Job, workspace: Workspace, past: Past, point: int, spark: SparkSession | None, tell: Told
 ) -> RunReport:
     """Run a point; where Spark fails and states cannot be read, once more without these."""
     unreadable: dict[str, str] = {}
@@ -77,7 +74,7 @@ def _silent(line: str) -> None:
 
 
 def _dry(job: Job, workspace: Workspace, at: str | None) -> RunReport:
-    past = courses.past_runs(workspace)
+    past = workspace.past()
     point = courses.next_point(job, past, at)
     if point is None:
         return _repeated(workspace, past, at)

@@ -12,7 +12,6 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from tempura.course import past_runs
 from tempura.job import Job
 from tempura.workspace import RunFile, StateEntry, Storage, Workspace, layout
 from tempura.workspace.attempt import finished_steps
@@ -101,7 +100,7 @@ def status_of(job: Job) -> Status:
     if not storage.exists(layout.WORKSPACE):
         return Status(job.name, storage.uri(), *_points(job, ()))
     workspace = Workspace.open(storage, job.name)
-    runs = tuple(past_runs(workspace))
+    runs = tuple(workspace.past())
     latest = workspace.latest()
     holder = workspace.holder()
     delivered = {r.folder for r in latest.results.values()} if latest else set[str]()

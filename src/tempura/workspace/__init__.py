@@ -3,6 +3,7 @@
 from tempura.workspace.attempt import Attempt, Begin, Finished
 from tempura.workspace.faults import fault
 from tempura.workspace.lock import Claim, Lock
+from tempura.workspace.past import Past
 from tempura.workspace.runfile import RESET, ResultEntry, RunFile, StateEntry, StepEntry, Version
 from tempura.workspace.storage import Size, Storage
 from tempura.workspace.workspace import Workspace
@@ -14,6 +15,7 @@ __all__ = [
     "Claim",
     "Finished",
     "Lock",
+    "Past",
     "ResultEntry",
     "RunFile",
     "Size",

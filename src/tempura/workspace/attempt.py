@@ -71,6 +71,8 @@ class Attempt:
     begun: Begin
     previous: RunFile | None
     """The run before."""
+    behind: tuple[str, ...]
+    """The points of the runs before."""
     resumed: bool
     """Whether an earlier attempt had begun it."""
 
@@ -117,7 +119,8 @@ class Attempt:
             )
         self.lock.confirm()  # Who took the workspace over may have collected what is looked for here.
         before = self.previous
-        run = replace(run, previous=before and before.number, origin=before.origin if before else self.number)
+        origin = before.origin if before else self.number
+        run = replace(run, previous=before and before.number, origin=origin, behind=self.behind)
         self._check_whole(run)
         entries = (*run.states.values(), *run.results.values())
         self.storage.sync(f for entry in entries for f in entry.folders if layout.run_of(f) == self.number)

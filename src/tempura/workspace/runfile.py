@@ -27,13 +27,16 @@ RESET = "reset"
 Document = dict[str, Any]
 
 
-def _pointed(document: Document) -> Document:
-    """Format 2 has the points of states; before, there were none, or an empty list."""
-    states = {name: entry | {"points": entry.get("points") or None} for name, entry in document["states"].items()}
-    return document | {"version": 2, "states": states}
+def _without_lineage(document: Document) -> Document:
+    """Format 2 has the points of states, and of the runs behind, which files of format 1 do not tell; and not, for each state once more, what the whole run was pinned to."""
+    states = {
+        name: {key: value for key, value in entry.items() if key != "lineage"} | {"points": None}
+        for name, entry in document["states"].items()
+    }
+    return document | {"version": 2, "states": states, "behind": None}
 
 
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _pointed}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _without_lineage}
 """For each older format that can be read, the function that turns a document of it into one of the next."""
 
 Version = Mapping[str, JsonValue]
@@ -76,10 +79,8 @@ class StateEntry:
     bytes: int | None = None
     read_at: tuple[str, ...] = ()
     """The points that are still to read it."""
-    lineage: Mapping[str, Version] = field(default_factory=dict[str, Version])
-    """The version of each table that it was computed from."""
     points: tuple[str, ...] | None = None
-    """The points at which those versions came that it is a view of; None in files that do not tell."""
+    """The points at which the versions of tables came that it is a view of; None in files that do not tell."""
     checksum: Checksum = field(default_factory=dict[str, Mapping[str, int]])
 
 
@@ -148,6 +149,8 @@ class RunFile:
     previous: int | None = None
     origin: int = 1
     """The first run of this history: 1, or the newest reset."""
+    behind: tuple[str, ...] | None = None
+    """The points of the runs of this history before it, oldest first, without the reset; None in files that do not tell."""
     version: int = FORMAT
     digest: str = ""
     """SHA-256 of the rest, filled in when the file is written."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,7 @@ from tempura.workspace import layout, runfile
 from tempura.workspace.attempt import Attempt, Begin
 from tempura.workspace.damage import damage
 from tempura.workspace.lock import Claim, Lock, holder
+from tempura.workspace.past import Past
 from tempura.workspace.pointers import publish, published
 from tempura.workspace.runfile import FORMAT, RESET, NewerError, ResultEntry, RunFile, StateEntry, Version
 from tempura.workspace.storage import Storage
@@ -80,6 +82,17 @@ class Workspace:
                 if latest is None or number >= latest.origin:
                     raise
 
+    def past(self) -> Past:
+        """The runs since the beginning or the last reset."""
+        latest = self.latest()
+        if latest is None or latest.point == RESET:
+            return Past((), 0, self._run)
+        behind = latest.behind
+        if behind is None:
+            older = takewhile(lambda run: run.point != RESET, islice(self.history(), 1, None))
+            behind = tuple(run.point for run in older)[::-1]
+        return Past((*behind, latest.point), latest.number - len(behind), self._run)
+
     def pending(self) -> Begin | None:
         """The attempt that was begun and not committed. Attempted again with the same pins and plan, it goes on where it stopped."""
         return attempts.pending(self.storage, self._next(self.latest()))
@@ -94,7 +107,7 @@ class Workspace:
         if begun is None or not resumed:
             begun = wanted
             attempts.start(self.storage, begun)
-        return Attempt(self.storage, lock, self.job, begun, latest, resumed)
+        return Attempt(self.storage, lock, self.job, begun, latest, self.past().points, resumed)
 
     def check_state(self, entry: StateEntry) -> tuple[str, ...]:
         """What is missing or damaged in the folders of a state; empty if all is well."""
@@ -131,7 +144,9 @@ class Workspace:
         known = self._newest_readable()
         number, now = numbers[-1] + 1, runfile.now()
         results = known.results if known else dict[str, ResultEntry]()
-        run = RunFile(self.job, "", number, RESET, now, now, pins={}, states={}, results=results, origin=number)
+        run = RunFile(
+            self.job, "", number, RESET, now, now, pins={}, states={}, results=results, origin=number, behind=()
+        )
         stored = attempts.create_run_file(self.storage, run)
         publish(self.storage, stored)
         return stored
