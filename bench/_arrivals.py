@@ -8,9 +8,6 @@ Besides the patterns of `bench.tpcds`, facts can be dealt by a `Deal`: into many
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,8 +57,7 @@ def files(sf: float, pattern: str, points: int) -> Path:
     if folder.exists():
         return folder
     source = tpcds.generate(sf)
-    new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=CACHE))
-    with duckdb.connect() as connection:
+    with tpcds.made_beside(folder) as new, duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
         for table in FACTS:
             for point in range(points):
@@ -71,17 +67,6 @@ def files(sf: float, pattern: str, points: int) -> Path:
                     f"read_parquet('{source / table}.parquet')", table, pattern, points, point, COUNT
                 )
                 connection.execute(f"COPY ({rows}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
-    return _put(new, folder)
-
-
-def _put(new: Path, folder: Path) -> Path:
-    """Give a finished folder its name; where another process was quicker, its folder is as good."""
-    try:
-        os.rename(new, folder)
-    except OSError:
-        shutil.rmtree(new)
-        if not folder.exists():
-            raise
     return folder
 
 
@@ -94,16 +79,14 @@ def dealt_files(sf: float, deal: Deal, table: str) -> Path:
     rows = tpcds.dealt_sql(
         f"read_parquet('{tpcds.generate(sf) / table}.parquet')", table, PATTERNS["delta-big"], deal.parts
     )
-    folder.parent.mkdir(exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f"{table}.", dir=folder.parent))
-    with duckdb.connect() as connection:
+    with tpcds.made_beside(folder) as new, duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
         for point, part in enumerate(deal.points):
             at = new / batch(point)
             at.mkdir()
             chosen = f"SELECT * EXCLUDE (_in, _out) FROM ({rows}) WHERE _in BETWEEN {part.start} AND {part.stop - 1}"
             connection.execute(f"COPY ({chosen}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
-    return _put(new, folder)
+    return folder
 
 
 def dealt_catalog(sf: float, deal: Deal, timeline: Timeline) -> Catalog:

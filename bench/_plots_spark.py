@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from bench._plots_style import COLOURS, bars, common_legend, key_parts, ordered, plain_log
 from bench.calibration import GUESS, HERE, SHIPPED, runs_of
+from bench.refresh import AIM
 from bench.warehouse import KINDS, ratios_of
 
 Document = Mapping[str, Any]
@@ -66,6 +67,31 @@ def growth(document: Document) -> Figure:
         axes.set_xlabel("history")
     panels[0][0].set_ylabel("CPU seconds")
     common_legend(figure, panels[0][0], 4)
+    return figure
+
+
+def refresh(document: Document) -> Figure:
+    """The CPU of the last run and of recomputing, by what it was spent for, relative to recomputing."""
+    cells = document["cells"]
+    parts = {"tasks": TASKS, "compiling": "#E69F00", "garbage": "#CC79A7", "driver": "#BBBBBB"}
+    figure, axes = plt.subplots(figsize=(max(6.5, 1.5 * len(cells) + 1), 4.2))
+    for n, cell in enumerate(cells.values()):
+        for side, place in (("last", n - 0.2), ("batch", n + 0.2)):
+            floor = 0.0
+            for part, colour in parts.items():
+                height = cell[side][part] / cell["batch"]["cpu"]
+                axes.bar(
+                    place, height, 0.36, bottom=floor, color=colour, label=part if (n, side) == (0, "last") else None
+                )
+                floor += height
+            seconds = f"{cell[side]['cpu']:.3g} s"
+            axes.text(place, floor, seconds, ha="center", va="bottom", fontsize=9, color="#444444")
+    axes.axhline(AIM, color="#666666", linewidth=0.9, linestyle="--")
+    axes.text(len(cells) - 0.5, AIM, f" aim, {AIM}", fontsize=9, color="#444444", va="bottom", ha="right")
+    axes.set_xticks(range(len(cells)), [f"{name}\nrefresh · batch" for name in cells])
+    axes.tick_params(axis="x", length=0)
+    axes.set_ylabel("CPU of the JVM\nrelative to recomputing")
+    common_legend(figure, axes, len(parts))
     return figure
 
 
@@ -138,7 +164,7 @@ def peers(document: Document) -> Figure:
     figure, axes = plt.subplots(figsize=(11, 4.2))
     heights = {s: [cells[f"{v} {s}"].get("cpu") or 0.0 for v in views] for s in systems}
     width = bars(axes, views, heights, palette)
-    floor = 0.8 * min(h for values in heights.values() for h in values if h)
+    floor = 0.8 * min((h for values in heights.values() for h in values if h), default=1.0)
     for k, system in enumerate(systems):
         for n, view in enumerate(views):
             if cells[f"{view} {system}"].get("refused"):
@@ -221,6 +247,7 @@ def calibration(document: Document) -> Figure:
 
 PLOTS: dict[str, Callable[[Document], Figure]] = {
     "warehouse": warehouse,
+    "refresh": refresh,
     "growth": growth,
     "limit": limit,
     "choice": choice,

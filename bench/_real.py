@@ -66,9 +66,12 @@ def methods_measured(
     weigh: bool = False,
     last: bool = False,
 ) -> dict[str, Figures]:
-    """What each job takes, and recomputing; jobs with the same plan are measured once."""
+    """What each job takes at all points, or at the last one, with those before run only once; and recomputing. Jobs with the same plan are measured once."""
     same = by_plan(jobs)
-    found = bench.turns({first: jobs[first] for first in same}, rounds, at=at, race=race, weigh=weigh, last=last)
+    distinct = {first: jobs[first] for first in same}
+    with folder() as where:
+        begun = bench.begin(distinct, where) if last else None
+        found = bench.turns(distinct, rounds, at=at, race=race, weigh=weigh, begun=begun)
     for point, work in recomputing_work(jobs[ALL]).items():
         if point in found[FULL]["points"]:
             found[FULL]["points"][point]["estimated"] = work

@@ -6,8 +6,8 @@
     found.expect("sharing at most 4x", "2.9x", met=True)
     found.finish(table)
 
-A cell is measured again when its settings or the code have changed (the planner and engine, and what deals the data), or the machine, Python, Java or Spark. What chooses cells (`--queries`)
-is no setting. Whoever changes how a benchmark measures deletes its file of cells.
+A cell is measured again when its settings or the code have changed (the planner and engine, what deals the data, and the benchmark itself), or the machine, Python, Java or Spark. What chooses
+cells (`--queries`) is no setting.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +41,8 @@ RESULTS = ROOT / ".cache" / "bench"
 
 QUERIES = Annotated[str, typer.Option(help="TPC-DS queries: numbers and ranges such as q10,q40,q3-q7.")]
 SF = Annotated[float, typer.Option(help="Scale factor; planning alone has statistics of 1000 without its data.")]
+ROUNDS = Annotated[int, typer.Option(min=1, help="How often each is measured, after rounds to warm up.")]
+REPEAT = Annotated[int, typer.Option(min=1, help="Times to plan each query; the quickest counts.")]
 OUT = Annotated[Path | None, typer.Option(help="The folder for results; .cache/bench by default.")]
 
 Figures = dict[str, Any]
@@ -47,13 +51,16 @@ Figures = dict[str, Any]
 def query_numbers(text: str) -> list[int]:
     """`q1,q3-q7,20` as numbers."""
     found: list[int] = []
-    for part in filter(None, text.lower().replace("q", "").replace(" ", "").split(",")):
-        first, _, last = part.partition("-")
-        if not (first + last).isdigit() or not 1 <= int(first) <= int(last or first) <= 99:
+    for part in filter(None, re.split(r"[,\s]+", text.strip())):
+        told = re.fullmatch(r"q?(\d+)(?:-q?(\d+))?", part.lower())
+        first, last = (int(told[1]), int(told[2] or told[1])) if told else (0, 0)
+        if not 1 <= first <= last <= 99:
             raise JobError(
                 f"{part!r} is no query of TPC-DS", hint="give numbers from 1 to 99, and ranges: q10,q40,q3-q7"
             )
-        found += range(int(first), int(last or first) + 1)
+        found += range(first, last + 1)
+    if not found:
+        raise JobError("no query is named", hint="give numbers from 1 to 99, and ranges: q10,q40,q3-q7")
     return list(dict.fromkeys(found))
 
 
@@ -61,17 +68,33 @@ def names_of(text: str, known: Iterable[str]) -> list[str]:
     """`star,outer` as names, each of which is known; all that are known if there is none."""
     known = list(known)
     found = [part.strip() for part in text.split(",") if part.strip()] or known
-    for name in found:
-        if name not in known:
-            raise JobError(f"there is no {name!r}", hint=f"give some of {', '.join(known)}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(name_of(name, known) for name in found))
 
 
-def code_version(*files: Path) -> str:
-    """A number for the code that plans and runs, for what deals the data, and for some files more."""
+def name_of(name: str, known: Iterable[str]) -> str:
+    """The name, if it is known."""
+    known = list(known)
+    if name not in known:
+        raise JobError(f"there is no {name!r}", hint=f"give some of {', '.join(known)}")
+    return name
+
+
+SHARED = ("tpcds", "_arrivals", "_scale1000", "_effect", "_planned", "_real", "_spark", "_spark_planning", "_threads")
+"""The modules of benchmarks that several measure by."""
+
+
+def code_version(name: str) -> str:
+    """A number for the code that plans and runs, for what deals the data, and for what a benchmark measures by."""
     digest = hashlib.sha256()
-    dealing = [ROOT / "bench" / name for name in ("tpcds.py", "_arrivals.py", "_scale1000.py", "scale1.json")]
-    for path in sorted([*(ROOT / "src").rglob("*.py"), *dealing, *files]):
+    bench = ROOT / "bench"
+    own = [bench / f"{module}.py" for module in (*SHARED, name.replace("-", "_"))]
+    parts = [
+        *(ROOT / "src").rglob("*.py"),
+        *filter(Path.exists, own),
+        *(bench / f"_{name}").glob("*"),
+        bench / "scale1.json",
+    ]
+    for path in sorted(filter(Path.is_file, parts)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -84,14 +107,17 @@ def wide_console() -> Console:
 def results(out: Path | None) -> Path:
     """The folder for results, made if it is not there yet."""
     folder = out or RESULTS
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise JobError(f"{str(folder)!r} is no folder", hint="give another --out") from None
     return folder
 
 
 def experiment(name: str, sf: float, out: Path | None, **settings: Any) -> Experiment:
     """An experiment with the cells that were measured before by the same code, in the same place and with the same settings; what failed is tried again."""
     given = json.loads(json.dumps({"sf": sf, **settings}, default=str))
-    found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version(), place())
+    found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version(name), place())
     found.earlier.update(
         {line["key"]: line for line in found.lines() if found.same(line) and "error" not in line["figures"]}
     )
@@ -112,6 +138,8 @@ class Experiment:
     cells: dict[str, Figures] = field(default_factory=dict[str, Figures])
     """The figures of this run's cells, measured now or before."""
     dates: list[str] = field(default_factory=list[str])
+    commits: list[str] = field(default_factory=list[str])
+    """Where the cells were measured: the same code may have several."""
     expectations: list[Figures] = field(default_factory=list[Figures])
     console: Console = field(default_factory=wide_console)
 
@@ -136,6 +164,7 @@ class Experiment:
         line = stored or self._measured(key, compute)
         self.cells[key] = line["figures"]
         self.dates.append(line["date"])
+        self.commits.append(line.get("commit", "unknown"))
         taken = "known" if stored else f"{line['seconds']:.1f} s"
         self.console.print(
             f"{self.name} {len(self.cells)}: {key} ({taken})  {_brief(line['figures'])}",
@@ -149,7 +178,7 @@ class Experiment:
         with self.console.status(f"{self.name} {len(self.cells) + 1}: {key}"):
             figures = compute()
         line = {
-            "key": key, "version": self.version, "place": self.place, "settings": self.settings, "date": _now(),
+            "key": key, "version": self.version, "place": self.place, "settings": self.settings, "date": _now(), "commit": commit(),
             "seconds": time.perf_counter() - started, "figures": json.loads(json.dumps(figures, default=str)),
         }  # fmt: skip
         with self.path.open("a+b") as log:
@@ -173,19 +202,42 @@ class Experiment:
             verdict = {True: "met", False: "NOT MET", None: "not judged"}[e["met"]]
             self.console.print(f"{verdict:>10}  {e['text']}: {e['figure']}", markup=False, highlight=False)
         path = self.folder / f"{self.name}.json"
+        self._put_aside(path)
         new = path.with_suffix(".new")
         new.write_text(json.dumps(self.document(table), indent=1))
         new.replace(path)
         self.console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
+
+    def _put_aside(self, path: Path) -> None:
+        """Keep a document that has other settings, or cells that this one has not, under another name: it may have taken hours."""
+        older = document(path)
+        if older is None or (older["settings"] == self.settings and older["cells"].keys() <= self.cells.keys()):
+            return
+        aside = path.with_stem(f"{path.stem}-{re.sub(r'[^0-9T]', '', older['date'][:19])}")
+        path.replace(aside)
+        self.console.print(
+            f"what {path.name} had before, of other settings or cells, is in {aside.name}",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
     def document(self, table: Table | None) -> Figures:
         """All that a reader must know."""
         return {
             "name": self.name, "title": _title(self.name), "command": shlex.join(["python", "-m", "bench", *sys.argv[1:]]),
             "date": _now(), "measured": [min(self.dates, default=None), max(self.dates, default=None)], "machine": machine(),
-            "versions": versions() | {"code": self.version}, "sf": self.sf, "settings": self.settings, "cells": self.cells,
+            "versions": versions() | {"code": self.version, "commit": ", ".join(dict.fromkeys(self.commits)) or commit()}, "sf": self.sf, "settings": self.settings, "cells": self.cells,
             "expectations": self.expectations, "table": None if table is None else _texts(table),
         }  # fmt: skip
+
+
+def document(path: Path) -> Figures | None:
+    """The document of a finished experiment; None if the file is none."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(found, dict) and found.keys() >= {"name", "cells", "expectations", "machine", "settings", "date"}
+    return found if whole else None
 
 
 def machine() -> Figures:
@@ -202,22 +254,24 @@ def versions() -> Figures:
     """The versions of what is measured."""
     packages = ("pyspark", "duckdb", "tempura")
     own = {p: metadata.version(p) for p in packages}
-    return {"python": platform.python_version(), "java": _java(), **own, "commit": _commit()}
+    return {"python": platform.python_version(), "java": _java(), **own}
 
 
 def place() -> str:
     """A number for the machine and for the versions of what is measured there, but for our own."""
-    where = machine() | {name: version for name, version in versions().items() if name not in ("tempura", "commit")}
+    where = machine() | {name: version for name, version in versions().items() if name != "tempura"}
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:12]
 
 
 def _java() -> str:
     """The version of the Java that Spark is started with."""
-    home = os.environ.get("JAVA_HOME")
+    from tempura.spark.java import JavaError, java_home
+
     try:
-        told = subprocess.run([f"{home}/bin/java" if home else "java", "-version"], capture_output=True, text=True)
-    except OSError:
+        home = java_home()
+    except JavaError:
         return "none"
+    told = subprocess.run([str(home / "bin" / "java"), "-version"], capture_output=True, text=True)
     return told.stderr.partition('"')[2].partition('"')[0] or "unknown"
 
 
@@ -229,7 +283,8 @@ def _cpu_model() -> str:
     return platform.processor()
 
 
-def _commit() -> str:
+@cache
+def commit() -> str:
     """The commit; with a plus where files differ from it."""
     try:
         told = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)

@@ -144,6 +144,12 @@ class Workbench:
                 recomputed(gauge, job, place / "batch")
         return gauge
 
+    def begin(self, jobs: Mapping[str, Place], where: Path) -> Path:
+        """Run all points but the last of each job, in workspaces below a folder."""
+        for name, place in jobs.items():
+            done(self.gauge, place(where / name), BEFORE)
+        return where
+
     def turns(
         self,
         jobs: Mapping[str, Place],
@@ -153,39 +159,36 @@ class Workbench:
         at: Sequence[str] = (),
         race: float = math.inf,
         weigh: bool = False,
-        last: bool = False,
+        begun: Path | None = None,
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
         For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Who in every
         round so far, also those that do not count, took more than `race` times the least that anyone did takes part in no further one, but for the first:
         more rounds are for telling apart what is close. What counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
-        Where only the `last` run is asked for, those before it are run once, and each round goes on from a copy of their workspace.
+        Where jobs have `begun`, each round goes on from copies of their workspaces, and what counts is the last run alone.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right: dict[str, bool] = {}
         least = dict.fromkeys(found, math.inf)
         running = list(found)
         self.taken += 1
-        with folder() as begun:
-            for name, place in jobs.items() if last else ():
-                done(self.gauge, place(begun / name), BEFORE)
-            for n in range(warm + rounds):
-                results: dict[str, DataFrame] = {}
-                with folder() as round_:
-                    for name in running[:: 1 if (self.taken + n) % 2 else -1]:
-                        workspace = round_ / f"{name}-workspace"
-                        if (begun / name).exists():
-                            shutil.copytree(begun / name, workspace)
-                        job = jobs[name if name in jobs else next(iter(jobs))](workspace)
-                        if name == FULL:
-                            points, results[name] = recomputed(self.gauge, job, round_ / name, at)
-                        else:
-                            points, results[name] = course(self.gauge, job, LAST if last else ALL_POINTS)
-                        found[name] += [points] if n >= warm else []
-                        least[name] = min(least[name], raced(points, weigh))
-                    right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
-                running = close(least, race) if n >= warm else running
+        for n in range(warm + rounds):
+            results: dict[str, DataFrame] = {}
+            with folder() as place:
+                for name in running[:: 1 if (self.taken + n) % 2 else -1]:
+                    workspace = place / f"{name}-workspace"
+                    if begun is not None and (begun / name).exists():
+                        shutil.copytree(begun / name, workspace, symlinks=True)
+                    job = jobs[name if name in jobs else next(iter(jobs))](workspace)
+                    if name == FULL:
+                        points, results[name] = recomputed(self.gauge, job, place / name, at)
+                    else:
+                        points, results[name] = course(self.gauge, job, ALL_POINTS if begun is None else LAST)
+                    found[name] += [points] if n >= warm else []
+                    least[name] = min(least[name], raced(points, weigh))
+                right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
+            running = close(least, race) if n >= warm else running
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
 
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from bench import _planned
-from bench._record import OUT, QUERIES, SF, Experiment, Figures, experiment, query_numbers
+from bench._record import OUT, QUERIES, REPEAT, SF, Experiment, Figures, experiment, query_numbers
 from tempura import Job, Settings
 from tempura.optimizer import explore
 
@@ -36,7 +36,7 @@ def run(
     sf: SF = _planned.VIRTUAL,
     out: OUT = None,
     points: Annotated[int, typer.Option(help="Points of the timeline.")] = 3,
-    repeat: Annotated[int, typer.Option(help="Times to explore each query; the quickest counts.")] = 5,
+    repeat: REPEAT = 5,
 ) -> None:
     """Exploration with and without each of its speed-ups."""
     found = experiment("ablation", sf, out, points=points, repeat=repeat)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bench import _planned, _record
-from bench._record import OUT, QUERIES, SF, Experiment, Figures
+from bench._record import OUT, QUERIES, ROUNDS, SF, Experiment, Figures
 from tempura.estimate import Profile
 from tempura.estimate.profile import COEFFICIENTS, DEFAULT
 from tempura.job.shapes import Policy
@@ -58,12 +58,14 @@ def run(
     profile: Annotated[
         Path | None, typer.Option(help="A profile that `tempura calibrate` wrote, instead of calibrating.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 2,
+    rounds: ROUNDS = 2,
     out: OUT = None,
 ) -> None:
     """Estimated against measured CPU of runs, before calibration and after."""
     from bench._spark import WARM, Workbench
 
+    if profile:
+        Profile.load(profile)  # It tells what is wrong with it.
     named = f"{profile.name} {hashlib.sha256(profile.read_bytes()).hexdigest()[:8]}" if profile else "measured here"
     found = _record.experiment("calibration", sf, out, rounds=rounds, warm=WARM, profile=named)
     bench = Workbench()
@@ -90,7 +92,10 @@ def _calibrated(bench: Workbench, given: Path | None) -> Figures:
     """The profile of this machine: the one given, or measured now."""
     from tempura.spark.calibrate import calibrate
 
-    return asdict(Profile.load(given) if given else calibrate(bench.spark).profile)
+    def told(what: str, part: int, parts: int) -> None:
+        typer.echo(f"  {part}/{parts} {what}")
+
+    return asdict(Profile.load(given) if given else calibrate(bench.spark, told=told).profile)
 
 
 def _measured(

@@ -20,7 +20,7 @@ import typer
 from rich.table import Table
 
 from bench import _record, tpcds
-from bench._record import OUT, QUERIES, SF, Figures
+from bench._record import OUT, QUERIES, ROUNDS, SF, Figures
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -35,7 +35,7 @@ def run(
     sf: SF = 5.0,
     queries: QUERIES = MANY,
     patterns: Annotated[str, typer.Option(help="Patterns of arrival.")] = ",".join(tpcds.PATTERNS),
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
+    rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
     """How often the chosen plan was the best, and how well estimates rank plans."""
@@ -44,8 +44,9 @@ def run(
 
     found = _record.experiment("choice", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
-    for pattern in patterns.split(","):
-        for query in _record.query_numbers(queries):
+    wanted = _record.query_numbers(queries)
+    for pattern in _record.names_of(patterns, tpcds.PATTERNS):
+        for query in wanted:
             found.cell(f"q{query} {pattern}", partial(_measured, bench, query, pattern, sf, rounds))
     _judge(found)
     found.finish(_shown(found.cells, f"The choice and its rivals, TPC-DS at scale factor {sf:g}, {rounds} rounds"))
@@ -70,9 +71,9 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
         "measured_jvm": jvm,
         "estimated": estimated,
         "best": min(measured, key=measured.__getitem__),
-        "ratio_to_best": _over(measured[ALL], min(measured.values())),
+        "ratio_to_best": over(measured[ALL], min(measured.values())),
         "best_jvm": min(jvm, key=jvm.__getitem__),
-        "ratio_to_best_jvm": _over(jvm[ALL], min(jvm.values())),
+        "ratio_to_best_jvm": over(jvm[ALL], min(jvm.values())),
         "distinct": distinct,
         "spearman": _spearman([estimated[n] for n in distinct], [measured[n] for n in distinct]),
         "spearman_jvm": _spearman([estimated[n] for n in distinct], [jvm[n] for n in distinct]),
@@ -80,7 +81,7 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
     }
 
 
-def _over(one: float, least: float) -> float:
+def over(one: float, least: float) -> float:
     """How many times the least; where the least is nothing, as for a query of tables that never change, so is one."""
     return one / least if least else 1.0
 

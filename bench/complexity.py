@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bench import _planned
-from bench._record import OUT, QUERIES, SF, experiment, query_numbers
+from bench._record import OUT, QUERIES, REPEAT, SF, experiment, query_numbers
 
 
 def run(
@@ -18,7 +18,7 @@ def run(
     sf: SF = _planned.VIRTUAL,
     out: OUT = None,
     points: Annotated[int, typer.Option(help="Points of the timeline.")] = 3,
-    repeat: Annotated[int, typer.Option(help="Times to plan each query; the quickest counts.")] = 5,
+    repeat: REPEAT = 5,
 ) -> None:
     """Exploration and sharing time by query complexity."""
     found = experiment("complexity", sf, out, points=points, repeat=repeat)

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import OUT, SF, Figures
+from bench._record import OUT, ROUNDS, SF, Figures
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -43,7 +43,7 @@ MOST = 1.5
 def run(
     sf: SF = 5.0,
     views: Annotated[str, typer.Option("--queries", "--views", help=f"Of {', '.join(VIEWS)}.")] = ",".join(VIEWS),
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
+    rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
     """CPU of a refresh with a fixed delta as history grows."""
@@ -62,36 +62,44 @@ def run(
 
 
 def _cells(found: _record.Experiment, bench: Workbench, name: str, sf: float, rounds: int) -> None:
-    """The cells of a view, all measured together if one is missing: histories take turns, so that none has a warmer session than others."""
-    from bench._spark import WARM, median
+    """The cells of a view, all measured together if one is missing: histories take turns, so that none has a warmer session than others.
+
+    What comes before the refresh is run once, and each round goes on from a copy of its workspace.
+    """
+    from bench import _arrivals
+    from bench._spark import ALL, WARM, folder, median
+    from tempura.timeline import Timeline
 
     measured: dict[int, list[Figures]] = {times: [] for times in HISTORY}
 
+    def place(workspace: Path, times: int) -> Job:
+        deal = _arrivals.growing(times)
+        return _arrivals.job(VIEWS[name], sf, deal, Timeline.refresh(), workspace, objective="latest-first")
+
+    def measure() -> None:
+        jobs = {times: {ALL: partial(place, times=times)} for times in HISTORY}
+        with folder() as where:
+            begun = {times: bench.begin(job, where / f"{times}x") for times, job in jobs.items()}
+            for n in range(WARM + rounds):
+                for times in HISTORY[:: -1 if n % 2 else 1]:
+                    taken = _figures(bench.turns(jobs[times], 1, warm=0, begun=begun[times]))
+                    measured[times] += [taken | {"history": times}] if n >= WARM else []
+
     def figures(times: int) -> Figures:
-        for n in range(0 if measured[times] else WARM + rounds):
-            for each in HISTORY[:: -1 if n % 2 else 1]:
-                taken = _refreshed(bench, name, each, sf)
-                measured[each] += [taken] if n >= WARM else []
+        if not measured[times]:
+            measure()
         return median(measured[times])
 
     for times in HISTORY:
         found.cell(f"{name} {times}x", partial(figures, times))
 
 
-def _refreshed(bench: Workbench, name: str, times: int, sf: float) -> Figures:
-    """A refresh after a history of so many units, and recomputing, once."""
-    from bench import _arrivals
+def _figures(measured: Mapping[str, Figures]) -> Figures:
+    """A refresh, and recomputing, once."""
     from bench._spark import ALL, FULL
-    from tempura.timeline import Timeline
 
-    def place(workspace: Path) -> Job:
-        deal = _arrivals.growing(times)
-        return _arrivals.job(VIEWS[name], sf, deal, Timeline.refresh(), workspace, objective="latest-first")
-
-    measured = bench.turns({ALL: place}, 1, warm=0)
     last, batch = measured[ALL]["points"]["t2"], measured[FULL]["points"]["t2"]
     return {
-        "history": times,
         "last_cpu": last["task_cpu"],
         "batch_cpu": batch["task_cpu"],
         "last_jvm": last["jvm_cpu"],

@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import OUT, SF, Figures, query_numbers
+from bench._record import OUT, ROUNDS, SF, Figures, query_numbers
 
 if TYPE_CHECKING:
     from bench._spark import Gauge, Workbench
@@ -30,7 +30,7 @@ def run(
     queries: Annotated[
         str, typer.Option(help="`star` and TPC-DS queries, such as star,q40.")
     ] = "star,q40,q10,q35,q80,q93",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
+    rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
     """CPU of the last run of a refresh over the least that any method could do."""

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from bench import _planned
-from bench._record import OUT, QUERIES, SF, Experiment, experiment, query_numbers
+from bench._record import OUT, QUERIES, REPEAT, SF, Experiment, experiment, query_numbers
 
 ORDER = ("IM1", "IM2", "HOV", "OJV", "PART")
 SETS = ["+".join(ORDER[: n + 1]) for n in range(len(ORDER))]
@@ -23,7 +23,7 @@ def run(
     sf: SF = _planned.VIRTUAL,
     out: OUT = None,
     points: Annotated[int, typer.Option(help="Points of the timeline.")] = 3,
-    repeat: Annotated[int, typer.Option(help="Times to plan each query; the quickest counts.")] = 5,
+    repeat: REPEAT = 5,
 ) -> None:
     """Exploration and sharing time by the methods known."""
     found = experiment("methods", sf, out, points=points, repeat=repeat)

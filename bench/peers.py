@@ -17,7 +17,7 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import OUT, SF, Figures
+from bench._record import OUT, ROUNDS, SF, Figures
 
 if TYPE_CHECKING:
     from bench._peers.views import View
@@ -34,7 +34,7 @@ MISSING = {
 def run(
     sf: SF = 1.0,
     views: Annotated[str, typer.Option("--queries", "--views", help="Names of views; all by default.")] = "",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 2,
+    rounds: ROUNDS = 2,
     flink_python: Annotated[Path | None, typer.Option(help="A Python that has apache-flink.")] = None,
     pathway_python: Annotated[Path | None, typer.Option(help="A Python that has pathway[sql].")] = None,
     pg_ivm: Annotated[Path | None, typer.Option(help="A folder with @electric-sql/pglite-pg_ivm; needs node.")] = None,

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from bench import _planned, tpcds
-from bench._record import OUT, QUERIES, SF, Experiment, experiment, query_numbers
+from bench._record import OUT, QUERIES, REPEAT, SF, Experiment, experiment, name_of, query_numbers
 
 MOST, MOST_FOR_ALL = 0.5, 3.0
 """Seconds within which 80 % of the queries, and all of them, are to be planned."""
@@ -41,12 +41,13 @@ def run(
     queries: QUERIES = "q1-q99",
     sf: SF = _planned.VIRTUAL,
     out: OUT = None,
-    points: Annotated[int, typer.Option(help="Points of the timeline.")] = 3,
+    points: Annotated[int, typer.Option(min=2, help="Points of the timeline.")] = 3,
     pattern: Annotated[str, typer.Option(help="How data arrive: " + ", ".join(tpcds.PATTERNS))] = "delta-small",
-    repeat: Annotated[int, typer.Option(help="Times to plan each query; the quickest counts.")] = 3,
+    repeat: REPEAT = 3,
     spark: Annotated[bool, typer.Option(help="Measure Spark's own planning as well.")] = True,
 ) -> None:
     """Plan TPC-DS queries, and time it."""
+    name_of(pattern, tpcds.PATTERNS)
     found = experiment("planning", sf, out, points=points, pattern=pattern, repeat=repeat)
     numbers = query_numbers(queries)
     for n in numbers:

@@ -6,12 +6,8 @@ maintenance. What counts is the last run; rows, bytes and jobs are those of the 
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from bench import _record
-from bench._record import OUT, QUERIES, SF
+from bench._record import OUT, QUERIES, ROUNDS, SF
 
 PATTERNS = ("delta-big", "delta-small", "delta-R", "delta-RS")
 VARIED = 10
@@ -21,12 +17,7 @@ VARIED = 10
 def run(
     sf: SF = 1.0,
     queries: QUERIES = "q10,q35,q40,q80,q93",
-    rounds: Annotated[
-        int,
-        typer.Option(
-            help="How often each is measured, after two rounds to warm up; what is far from the best, only once."
-        ),
-    ] = 3,
+    rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
     """Real CPU of the last run of a refresh, method by method."""

@@ -6,12 +6,8 @@ paper's figures of real CPU cost for the progressive warehouse. A cell's name ha
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from bench import _record
-from bench._record import OUT, QUERIES, SF
+from bench._record import OUT, QUERIES, ROUNDS, SF
 from bench.real_ivm import PATTERNS, VARIED
 
 PRICE, DEARER = 0.3, 0.7
@@ -21,12 +17,7 @@ PRICE, DEARER = 0.3, 0.7
 def run(
     sf: SF = 1.0,
     queries: QUERIES = "q10,q35,q40,q80,q93",
-    rounds: Annotated[
-        int,
-        typer.Option(
-            help="How often each is measured, after two rounds to warm up; what is far from the best, only once."
-        ),
-    ] = 3,
+    rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
     """Real CPU of a warehouse's two runs at their prices, method by method."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from bench import _record
-from bench._record import OUT, QUERIES, SF, Figures
+from bench._record import OUT, QUERIES, ROUNDS, SF, Figures
 from bench.sensitivity import WRONG
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ MISTOLD = "wrong"
 def run(
     sf: SF = 5.0,
     queries: QUERIES = "q10",
-    rounds: Annotated[int, typer.Option(help="How often each is measured, after two rounds to warm up.")] = 3,
+    rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
     """Real CPU of the last run of plans that were made for another arrival pattern."""
@@ -65,10 +63,11 @@ def _judge(found: _record.Experiment, groups: Mapping[str, Mapping[str, Figures]
     """What the paper saw: planned wrong is still no dearer than a method alone; and no dearer than recomputing."""
     from bench._real import CLOSE, judge_results
     from bench._spark import ALL
+    from bench.choice import over
 
     for cpu, kind in (("last_cpu", "task CPU"), ("last_jvm", "JVM CPU")):
         for name, group in groups.items():
-            times = {m: group[MISTOLD][cpu] / figures[cpu] for m, figures in group.items() if m != MISTOLD}
+            times = {m: over(group[MISTOLD][cpu], figures[cpu]) for m, figures in group.items() if m != MISTOLD}
             told = ", ".join(f"{t:.2f}x {m}" for m, t in times.items())
             text = f"{kind}, {name}: planned wrong at most {CLOSE:g}x of any method alone and of recomputing"
             found.expect(text, told, all(t <= CLOSE for m, t in times.items() if m != ALL))

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from bench._record import OUT, results, wide_console
+from bench._record import OUT, RESULTS, document, wide_console
+from tempura.errors import JobError
 
 ORDER = (
     "planning", "complexity", "size", "methods", "ablation", "exact", "effect-ivm", "effect-pdw", "states", "sensitivity", "real-ivm",
@@ -28,7 +30,7 @@ MARKS = {True: ("✓", "met"), False: ("✗", "missed"), None: ("·", "unjudged"
 STYLE = """
 :root { color-scheme: light }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 1240px; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.9rem; margin-bottom: .3rem } h2 { font-size: 1.35rem; margin: 3.2rem 0 .2rem; border-top: 1px solid #ddd; padding-top: 1.2rem }
+h1 { font-size: 1.9rem; margin-bottom: .3rem } h3 { font-size: 1.05rem; margin: 1.1rem 0 0 } h2 { font-size: 1.35rem; margin: 3.2rem 0 .2rem; border-top: 1px solid #ddd; padding-top: 1.2rem }
 .what { margin: .2rem 0 .6rem; max-width: 60rem } .how { color: #555; font-size: .85rem; margin: .2rem 0 }
 code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 3px; font-size: .85rem }
 figure { margin: 1.2rem 0 } figure svg { max-width: 100%; height: auto }
@@ -43,38 +45,44 @@ summary { cursor: pointer; color: #0072B2 }
 
 def run(out: OUT = None) -> None:
     """Put all finished experiments on one page."""
-    folder = results(out)
+    folder = out or RESULTS
     documents, others = finished(folder)
+    if not documents:
+        raise JobError(f"there is no finished experiment in {str(folder)!r}", hint="run one: `python -m bench size`")
     path = folder / "report.html"
-    drawings = {document["name"]: svg(document) for document in documents}
+    drawings = {name: svg(name, document) for name, document in documents.items()}
     path.write_text(page(documents, drawings), encoding="utf-8")
-    for name, drawing in drawings.items():
-        if drawing:
-            (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
     console = wide_console()
-    for document in documents:
-        console.print(f"{document['name']}: {verdict(document)}", markup=False, highlight=False)
+    for name, drawing in drawings.items():
+        if drawing.startswith("<?xml"):
+            (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
+        console.print(f"{name}: {verdict(documents[name])}", markup=False, highlight=False)
     for name in others:
         console.print(f"left out, as it is no finished experiment: {name}", markup=False, highlight=False)
     console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
 
 
-def finished(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The documents of a folder in the order of the page, and the names of files that are none."""
-    found: list[dict[str, Any]] = []
-    others: list[str] = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            document = json.loads(path.read_text())
-        except json.JSONDecodeError:
-            document = None
-        if isinstance(document, dict) and {"name", "cells", "expectations", "machine"} <= document.keys():
-            found.append(document)
-        else:
-            others.append(path.name)
-    others += [path.name for path in sorted(folder.glob("*.jsonl")) if not path.with_suffix(".json").exists()]
+def finished(folder: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The documents of a folder by the names of their files, in the order of the page, and the names of files that are none.
+
+    A document says whether there are cells that were measured after it otherwise, by other code or with other settings.
+    """
+    paths = sorted(folder.glob("*.json"))
+    found = {path.stem: told for path in paths if (told := document(path)) is not None}
+    others = [path.name for path in paths if path.stem not in found]
+    others += [path.name for path in sorted(folder.glob("*.jsonl")) if path.stem not in found]
     place = {name: n for n, name in enumerate(ORDER)}
-    return sorted(found, key=lambda d: (place.get(d["name"], len(ORDER)), d["name"])), others
+    order = sorted(found, key=lambda name: (place.get(found[name]["name"], len(ORDER)), name))
+    return {name: found[name] | {"newer": _newer(folder / f"{name}.jsonl", found[name])} for name in order}, others
+
+
+def _newer(cells: Path, shown: dict[str, Any]) -> bool:
+    """Whether the last cell of a benchmark was measured by other code or with other settings than those of its document."""
+    last: dict[str, Any] = {}
+    for line in cells.read_text().splitlines() if cells.exists() else ():
+        with suppress(json.JSONDecodeError):
+            last = json.loads(line)
+    return bool(last) and (last["version"], last["settings"]) != (shown["versions"].get("code"), shown["settings"])
 
 
 def verdict(document: dict[str, Any]) -> str:
@@ -83,14 +91,14 @@ def verdict(document: dict[str, Any]) -> str:
     return f"{sum(judged)} of {len(judged)} as expected" if judged else "nothing expected"
 
 
-def page(documents: list[dict[str, Any]], drawings: Mapping[str, str]) -> str:
+def page(documents: Mapping[str, dict[str, Any]], drawings: Mapping[str, str]) -> str:
     """The whole page."""
     listed = "".join(
-        f'<tr><td><a href="#{d["name"]}">{d["name"]}</a></td><td class=text>{_code(d["title"].rstrip("."))}</td>'
+        f'<tr><td><a href="#{name}">{name}</a></td><td class=text>{_code(d["title"].rstrip("."))}</td>'
         f'<td class="right">{d["sf"]:g}</td><td class="right">{verdict(d)}</td></tr>'
-        for d in documents
+        for name, d in documents.items()
     )
-    sections = "".join(section(d, drawings[d["name"]]) for d in documents)
+    sections = "".join(section(name, d, drawings[name]) for name, d in documents.items())
     head = "<tr><th>experiment</th><th>what it shows</th><th class=right>scale factor</th><th class=right>came out</th></tr>"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Tempura: experiments</title><style>{STYLE}</style>'
@@ -99,7 +107,7 @@ def page(documents: list[dict[str, Any]], drawings: Mapping[str, str]) -> str:
     )
 
 
-def section(document: dict[str, Any], drawing: str) -> str:
+def section(name: str, document: dict[str, Any], drawing: str) -> str:
     """One experiment."""
     machine, versions = document["machine"], document["versions"]
     settings = ", ".join(f"{k} {v}" for k, v in document["settings"].items() if k != "sf")
@@ -107,14 +115,16 @@ def section(document: dict[str, Any], drawing: str) -> str:
         f"<code>{escape(document['command'])}</code>",
         f"{_measured(document)}; scale factor {document['sf']:g}" + (f"; {escape(settings)}" if settings else ""),
         escape(f"{machine['cores']} cores, {machine['memory']}, {machine['cpu']}, {machine['platform']}"),
-        escape(", ".join(f"{name} {version}" for name, version in versions.items())),
+        escape(", ".join(f"{package} {version}" for package, version in versions.items())),
     ]
+    if document.get("newer"):
+        how.append("It was begun anew since, by other code or with other settings, and has not ended.")
     return (
-        f'<section><h2 id="{document["name"]}">{document["name"]}</h2><p class=what>{_code(document["title"])}</p>'
+        f'<section><h2 id="{name}">{name}</h2><p class=what>{_code(document["title"])}</p>'
         + "".join(f"<p class=how>{line}</p>" for line in how)
         + expectations(document["expectations"])
-        + findings(document["name"])
-        + (f"<figure>{drawing[drawing.index('<svg') :]}</figure>" if drawing else "")
+        + findings(document)
+        + (f"<figure>{drawing[drawing.index('<svg') :]}</figure>" if "<svg" in drawing else drawing)
         + table(document.get("table"))
         + "</section>"
     )
@@ -138,26 +148,34 @@ def expectations(expected: list[dict[str, Any]]) -> str:
 FINDINGS = Path(__file__).with_name("findings.md")
 
 
-def findings(name: str) -> str:
-    """What was found when it was asked why: the paragraphs under the experiment's name."""
+def findings(document: dict[str, Any]) -> str:
+    """What was found when it was asked why: the paragraphs under the experiment's name. They are of runs that the documentation quotes."""
     parts = re.split(r"^## (.+)$", FINDINGS.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    text = dict(zip(parts[1::2], parts[2::2], strict=True)).get(name, "").strip()
-    return "".join(f"<p class=what>{_code(p)}</p>" for p in text.split("\n\n") if p)
+    text = dict(zip(parts[1::2], parts[2::2], strict=True)).get(document["name"], "").strip()
+    missed = any(e["met"] is False for e in document["expectations"])
+    if not text:
+        return "<p class=how>Why an expectation was missed has not been looked into.</p>" if missed else ""
+    said = "".join(f"<p class=what>{_code(p)}</p>" for p in text.split("\n\n") if p)
+    return f"<h3>Findings</h3><p class=how>Of the runs that docs/experiments.md quotes, of which this need not be one.</p>{said}"
 
 
 def _code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def svg(document: dict[str, Any]) -> str:
-    """The figure; empty if there is none."""
+def svg(name: str, document: dict[str, Any]) -> str:
+    """The figure; empty if there is none, or why it cannot be drawn."""
     from bench import _plots
 
-    figure = _plots.figure_of(document)
+    try:
+        figure = _plots.figure_of(document)
+    except (ValueError, LookupError, ArithmeticError, TypeError) as error:
+        # The rest of the page is worth having all the same.
+        return f"<p class=how>There is no figure: it cannot be drawn of these cells ({escape(repr(error))}).</p>"
     if figure is None:
         return ""
     text = StringIO()
-    _plots.write_svg(figure, text, document["name"])
+    _plots.write_svg(figure, text, name)
     return text.getvalue()
 
 

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from bench import _planned
-from bench._record import OUT, QUERIES, SF, Experiment, experiment, query_numbers
+from bench._record import OUT, QUERIES, REPEAT, SF, Experiment, experiment, query_numbers
+from tempura.errors import JobError
 
 EXPLORATION, SHARING = 1.2, 4.0
 """What exploration and sharing may take at nine points over three."""
@@ -21,11 +22,11 @@ def run(
     sf: SF = _planned.VIRTUAL,
     out: OUT = None,
     points: Annotated[str, typer.Option(help="Numbers of points; the last is judged against the first.")] = "3,5,7,9",
-    repeat: Annotated[int, typer.Option(help="Times to plan each query; the quickest counts.")] = 5,
+    repeat: REPEAT = 5,
 ) -> None:
     """Exploration and sharing time by the number of points."""
     found = experiment("size", sf, out, repeat=repeat)
-    sizes = [int(p) for p in points.split(",")]
+    sizes = _sizes(points)
     numbers = query_numbers(queries)
     for n in numbers:
         for t in sizes:
@@ -41,6 +42,14 @@ def run(
             [_row(found, n, sizes) for n in numbers],
         )
     )
+
+
+def _sizes(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    found = list(dict.fromkeys(int(part) for part in parts if part.isdecimal()))
+    if len(found) < 2 or len(parts) > len(found) or 0 in found:
+        raise JobError(f"{text!r} are no numbers of points to compare", hint="give two or more different ones: 3,9")
+    return found
 
 
 def growth(found: Experiment, query: int, sizes: list[int], part: str) -> float:

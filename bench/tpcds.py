@@ -17,7 +17,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ from pyarrow.parquet import ParquetFile
 
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog, ColumnStatistics, ForeignKey, Table
+from tempura.errors import JobError
 from tempura.schema import WEIGHT, Column
 from tempura.sources.summary import SAMPLE, Sampled, sampled
 from tempura.timeline import Timeline
@@ -105,27 +107,34 @@ def queries() -> dict[int, str]:
 def generate(sf: float) -> Path:
     """The folder with one Parquet file per table at a scale factor, made if it is not there yet."""
     if sf < 0.01:
-        raise ValueError(f"scale factor {sf:g}: the generator does not end below 0.01")
+        raise JobError(f"scale factor {sf:g}: the generator does not end below 0.01", hint="give --sf 0.01 or more")
     folder = CACHE / f"sf{sf:g}"
     if (folder / "statistics.json").exists():
         return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    # Made beside its place and moved there whole, so that a test running at the same time never sees half of it.
-    new = Path(tempfile.mkdtemp(prefix=f"sf{sf:g}.", dir=CACHE))
-    with duckdb.connect() as connection:
+    with made_beside(folder) as new, duckdb.connect() as connection:
         load_extension(connection)
         connection.execute(f"CALL dsdgen(sf={sf:g})")
         for table in KEYS:
             connection.execute(f"COPY {table} TO '{new / table}.parquet' (FORMAT parquet)")
         statistics = {table: measure(connection, table) for table in KEYS}
-    (new / "statistics.json").write_text(json.dumps(statistics, indent=1))
-    try:
-        os.rename(new, folder)
-    except OSError:
-        shutil.rmtree(new)
-        if not (folder / "statistics.json").exists():
-            raise
+        (new / "statistics.json").write_text(json.dumps(statistics, indent=1))
     return folder
+
+
+@contextmanager
+def made_beside(folder: Path) -> Generator[Path]:
+    """A folder to be filled, which gets its name when it is whole, so that nobody sees half of it; where another process was quicker, its folder is as good."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        yield new
+        try:
+            os.rename(new, folder)
+        except OSError:
+            if not folder.exists():
+                raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def measure(connection: duckdb.DuckDBPyConnection, table: str, exactly: bool = False) -> dict[str, Any]:

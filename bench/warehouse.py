@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench import _record
 from bench._arrivals import DAY
-from bench._record import OUT, QUERIES, SF, Experiment, Figures
+from bench._record import OUT, QUERIES, ROUNDS, SF, Experiment, Figures
 from tempura.errors import TempuraError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SHOWN = 12
 def run(
     sf: SF = 1.0,
     queries: QUERIES = "q1-q99",
-    rounds: Annotated[int, typer.Option(help="How often each is measured.")] = 1,
+    rounds: ROUNDS = 1,
     warm: Annotated[
         int, typer.Option(help="Rounds before those that count; without one, Tempura is at an advantage.")
     ] = 1,
@@ -93,6 +93,10 @@ def _day(bench: Workbench, query: int, sf: float, rounds: int, warm: int, by_pla
 
 def _judge(found: Experiment, cells: Mapping[str, Figures]) -> None:
     """What the paper and the issue expect of the day, by each way to count."""
+    failed = {name: cell["error"].splitlines()[0] for name, cell in found.cells.items() if "error" in cell}
+    found.expect("every query can be run", "; ".join(f"{n}: {e}" for n, e in failed.items()) or "all", not failed)
+    wrong = [name for name, cell in cells.items() if not cell["right"]]
+    found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
     if not cells:
         return
     for kind, parts in KINDS.items():
@@ -102,10 +106,6 @@ def _judge(found: Experiment, cells: Mapping[str, Figures]) -> None:
     found.expect(
         "were all work in proportion to new rows, and states free", f"the day would cost {_less(least, 1)}", None
     )
-    wrong = [name for name, cell in cells.items() if not cell["right"]]
-    failed = {name: cell["error"].splitlines()[0] for name, cell in found.cells.items() if "error" in cell}
-    found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
-    found.expect("every query can be run", "; ".join(f"{n}: {e}" for n, e in failed.items()) or "all", not failed)
 
 
 def _judge_kind(found: Experiment, cells: Mapping[str, Figures], kind: str, parts: Sequence[str]) -> None:

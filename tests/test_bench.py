@@ -59,7 +59,7 @@ def test_other_settings_code_and_versions_are_measured_anew(tmp_path: Path, monk
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 1))
     experiment("size", 1, tmp_path, pattern="delta-small").cell("q1", counted(log, 2))
     experiment("size", 2, tmp_path, pattern="delta-big").cell("q1", counted(log, 3))
-    monkeypatch.setattr(_record, "code_version", lambda: "another")
+    monkeypatch.setattr(_record, "code_version", lambda name: "another")
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 4))
     monkeypatch.setattr(_record, "_java", lambda: "another")
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 5))
@@ -85,9 +85,49 @@ def test_what_was_expected_stands_beside_what_came_out(tmp_path: Path, capsys: p
 
 def test_queries_are_named_by_numbers_and_ranges():
     assert query_numbers("q10, q40,q3-q5,4") == [10, 40, 3, 4, 5]
-    for text in ("star", "q100", "q7-q3", "q0"):
+    for text in ("star", "q100", "q7-q3", "q0", "q10-", "q22,-5"):
         with pytest.raises(JobError, match="is no query"):
             query_numbers(text)
+    with pytest.raises(JobError, match="no query is named"):
+        query_numbers(" , ")
+
+
+def test_numbers_of_points_are_compared():
+    assert size._sizes("3, 9") == [3, 9]
+    for text in ("3", "3,3", "0,3", "3,nine", ""):
+        with pytest.raises(JobError, match="are no numbers of points to compare"):
+            size._sizes(text)
+
+
+def test_a_document_of_other_settings_or_cells_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """It may have taken hours."""
+
+    def finish(settings: int, *cells: str) -> None:
+        found = experiment("warehouse", 1, tmp_path, rounds=settings)
+        for cell in cells:
+            found.cell(cell, lambda: {"answer": 1})
+        found.finish()
+
+    finish(1, "q1", "q2")
+    finish(1, "q1", "q2", "q3")
+    assert {p.name for p in tmp_path.glob("*.json")} == {"warehouse.json"}
+    finish(1, "q1")
+    (aside,) = tmp_path.glob("warehouse-*.json")
+    assert f"is in {aside.name}" in capsys.readouterr().out
+    assert json.loads(aside.read_text())["cells"].keys() == {"q1", "q2", "q3"}
+    documents, _ = report.finished(tmp_path)
+    assert list(documents) == ["warehouse", aside.stem]
+
+
+def test_a_cell_tells_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_record, "commit", lambda: "one")
+    experiment("size", 1, tmp_path).cell("q1", lambda: {})
+    monkeypatch.setattr(_record, "commit", lambda: "two")
+    again = experiment("size", 1, tmp_path)
+    for query in ("q1", "q2"):
+        again.cell(query, lambda: {})
+    again.finish()
+    assert json.loads((tmp_path / "size.json").read_text())["versions"]["commit"] == "one, two"
 
 
 def document(name: str, cells: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +151,7 @@ CPU = {
 }
 ON_SPARK: dict[str, dict[str, Any]] = {
     "warehouse": {"q1": a_day(5.0, 1.0) | {"weighted_ratio": 0.5}, "q2": {"error": "no"}},
+    "refresh": {"star": {side: {"cpu": 2.0, "tasks": 1.0, "compiling": 0.5, "garbage": 0.1, "driver": 0.4} for side in ("last", "batch")}},
     "growth": {f"star {h}x": CPU | {"history": h} for h in (1, 2, 4)},
     "limit": {"q40": CPU | {"least_cpu": 0.5, "least_jvm": 1.0}},
     "choice": {"q40 delta-big": {"measured": dict.fromkeys(METHODS, 1.0), "measured_jvm": dict.fromkeys(METHODS, 3.0), "estimated": dict.fromkeys(METHODS, 2.0)}},
@@ -140,11 +181,40 @@ def test_the_report_has_every_finished_experiment(tmp_path: Path, capsys: pytest
     assert {p.stem for p in tmp_path.glob("*.svg")} == {*ON_SPARK, "planning"}
 
 
+def test_a_figure_that_cannot_be_drawn_costs_no_page(tmp_path: Path):
+    (tmp_path / "planning.json").write_text(json.dumps(document("planning", {"q1 |T|=1": {}})))
+    (tmp_path / "growth.json").write_text(json.dumps(document("growth", ON_SPARK["growth"])))
+    report.run(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<section>") == 2 and page.count("<svg") == 1 and "There is no figure" in page
+    assert not (tmp_path / "planning.svg").exists()
+
+
+def test_a_report_of_nothing_is_refused(tmp_path: Path):
+    with pytest.raises(JobError, match="there is no finished experiment"):
+        report.run(tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_what_was_begun_anew_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = experiment("size", 1, tmp_path)
+    found.cell("q1", lambda: {})
+    found.finish()
+    assert not report.finished(tmp_path)[0]["size"]["newer"]
+    monkeypatch.setattr(_record, "code_version", lambda name: "another")
+    experiment("size", 1, tmp_path).cell("q1", lambda: {})
+    documents, _ = report.finished(tmp_path)
+    assert documents["size"]["newer"] and "It was begun anew since" in report.page(documents, {"size": ""})
+
+
 def test_findings_stand_with_their_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(report, "FINDINGS", tmp_path / "findings.md")
     report.FINDINGS.write_text("# Findings\n\nWhy.\n\n## size\n\nOne < two: `q22`.\n\nTwo.\n\n## methods\n\nThree.\n")
-    assert report.findings("size") == "<p class=what>One &lt; two: <code>q22</code>.</p><p class=what>Two.</p>"
-    assert report.findings("exact") == ""
+    said = report.findings(document("size", {}))
+    assert said.endswith("<p class=what>One &lt; two: <code>q22</code>.</p><p class=what>Two.</p>")
+    assert "of which this need not be one" in said
+    assert "has not been looked into" in report.findings(document("exact", {}))
+    assert report.findings(document("exact", {}) | {"expectations": []}) == ""
 
 
 PLANNED = [

@@ -177,3 +177,19 @@ def test_only_tempura_must_take_every_view(mine: dict[str, Any], met: bool, figu
     assert told["tempura takes every view and is right"] == (figure, met)
     assert told["flink takes every view and is right"] == ("1 of 2, all right", None)
     assert told["Tempura's CPU over flink's"] == ("sums 0.25", None)
+
+
+def test_a_day_on_which_every_query_failed_is_told(tmp_path: Path):
+    found = experiment("warehouse", 1, tmp_path)
+    found.cell("q1", lambda: {"error": "no space left on device\nand more"})
+    warehouse._judge(found, {})
+    told = {e["text"]: (e["figure"], e["met"]) for e in found.expectations}
+    assert told["every query can be run"] == ("q1: no space left on device", False)
+
+
+def test_a_last_run_that_takes_nothing_is_no_division_by_zero(tmp_path: Path):
+    """A query of tables that never change."""
+    found = experiment("real-sensitivity", 1, tmp_path)
+    group = by_method(0.0)
+    real_sensitivity._judge(found, {"q41 delta-big": {**group, "wrong": group["IM1"]}})
+    assert all(e["met"] for e in found.expectations)

@@ -279,7 +279,7 @@ def sign(**changes: Any) -> Callable[[bytes], bytes]:
         (sign(colour="red"), "is damaged: `colour`: Unexpected keyword argument"),
         (sign(point=7), "is damaged: `point`: Input should be a valid string"),
         (sign(number=3), "is that of run 3 of the job `sales`"),
-        (sign(version=0), "has format 0, which this version of tempura (format 2) no longer reads"),
+        (sign(version=0), "has format 0, which this version of tempura (format 3) no longer reads"),
     ],
 )
 def test_a_run_file_is_believed_only_if_it_is_whole(
@@ -323,13 +323,13 @@ def test_a_newer_workspace_is_left_alone(workspace: Workspace, place: Path):
     with workspace.lock("run"):
         commit(workspace, "mon")
     path = place / "runs" / "1.json"
-    path.write_bytes(sign(version=3)(path.read_bytes()))
-    with pytest.raises(WorkspaceError, match=r"runs/1\.json was made by a newer tempura: it has format 3") as told:
+    path.write_bytes(sign(version=4)(path.read_bytes()))
+    with pytest.raises(WorkspaceError, match=r"runs/1\.json was made by a newer tempura: it has format 4") as told:
         Workspace.open(place, "sales")
     assert told.value.hint.startswith("upgrade tempura")
     with workspace.lock("reset"), pytest.raises(WorkspaceError, match="made by a newer tempura"):
         workspace.reset()
-    (place / "workspace.json").write_text('{"format": 3, "job": "sales"}')
+    (place / "workspace.json").write_text('{"format": 4, "job": "sales"}')
     with pytest.raises(WorkspaceError, match=r"workspace\.json was made by a newer tempura"):
         Workspace.open(place, "sales")
 
@@ -355,13 +355,13 @@ def test_run_files_from_before_runs_told_points(workspace: Workspace, place: Pat
         runs = [commit(workspace, point) for point in ("mon", "tue")]
     for run in runs:
         path = place / "runs" / f"{run.number}.json"
-        document = json.loads(path.read_text()) | {"version": 1}
+        document = json.loads(path.read_text()) | {"version": run.number}
         del document["behind"]
         document["states"]["kept"] |= {"points": [], "lineage": PINS}
         path.write_text(json.dumps(document | {"digest": files.digest(document)}))
     again = Workspace.open(place, "sales")
     found = again.latest()
-    assert found is not None and (found.version, found.behind, found.states["kept"].points) == (2, None, None)
+    assert found is not None and (found.version, found.behind, found.states["kept"].points) == (3, None, None)
     assert replace(found, digest=runs[1].digest, behind=("mon",)) == runs[1]
     assert again.past().points == ("mon", "tue") and again.past()[0].point == "mon"
     with again.lock("run"):
@@ -409,7 +409,7 @@ def test_a_workspace_belongs_to_one_job(workspace: Workspace, place: Path):
     (place / "workspace.json").write_text("sales")
     with pytest.raises(WorkspaceError, match=r"workspace\.json is damaged") as told:
         Workspace.open(place, "sales")
-    assert '{"format": 2, "job": "sales"}' in told.value.hint
+    assert '{"format": 3, "job": "sales"}' in told.value.hint
 
 
 def test_a_folder_with_something_else_is_not_made_a_workspace(tmp_path: Path):

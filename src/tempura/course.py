@@ -219,9 +219,10 @@ def _told(job: Job, past: Past, point: int, entries: Collection[StateEntry]) -> 
 
     if any(p.deliver for p in job.timeline.points[point:]):
         needed = {p for entry in entries for p in entry.points or ()}
-        if any(entry.points is None for entry in entries):
+        untold = [entry for entry in entries if entry.points is None]
+        if untold:
             # Those who wrote what does not tell knew the points of the job.
-            needed |= {p.name for p in job.timeline.points}
+            needed |= {p.name for p in job.timeline.points} | {entry.written_at_point for entry in untold}
         last = next(filter(tells, reversed(behind)), None)
         behind = [i for i in behind if past.points[i] in needed or i == last]
     return [past[i] for i in behind if tells(i)]

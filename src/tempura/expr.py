@@ -151,10 +151,11 @@ def _conjunction(parts: frozenset[Expr]) -> Expr:
     return Expr(exp.and_(*(p.tree for p in unique), copy=True))
 
 
-def _divides_safely(node: Any) -> bool:
-    """Whether something is divided by a number that is not zero."""
+def _divides_safely(node: Any, numbers: frozenset[str]) -> bool:
+    """Whether numbers are divided by one that is not zero."""
     by = node.expression.unnest()
-    return isinstance(by, exp.Literal) and not by.is_string and float(by.name) != 0
+    divided = {c.name for c in node.this.find_all(exp.Column)}
+    return isinstance(by, exp.Literal) and not by.is_string and float(by.name) != 0 and divided <= numbers
 
 
 @cache
@@ -162,7 +163,7 @@ def may_fail(expr: Expr, numbers: frozenset[str] = frozenset()) -> bool:
     """Whether evaluating an expression may raise an error; the cast of a literal, or of one of the `numbers`, is taken to be right, and sums and products not to overflow."""
     found = expr.tree.find_all(exp.Div, exp.IntDiv, exp.Mod, exp.Bracket, exp.Anonymous, exp.Cast)
     return not all(
-        _divides_safely(node)
+        _divides_safely(node, numbers)
         if isinstance(node, exp.Binary)
         else isinstance(node, exp.Cast) and (isinstance(node.this, exp.Literal) or node.this.name in numbers)
         for node in found

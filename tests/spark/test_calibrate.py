@@ -6,6 +6,7 @@ import errno
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from tempura.estimate.profile import COEFFICIENTS, DEFAULT, Profile
 from tempura.job import Job
 from tempura.optimizer import plan
 from tempura.spark.calibrate import Calibration, CalibrationError, calibrate
-from tempura.spark.calibrate.calibration import Laboratory
+from tempura.spark.calibrate.calibration import Laboratory, _is_local, _obedient
 from tempura.spark.calibrate.charge import amounts, itemized, priced
 from tempura.spark.calibrate.fit import Observation, disagreement, fitted
 from tempura.spark.calibrate.tables import Shop
@@ -118,8 +119,27 @@ def test_a_calibration_on_a_session(spark: SparkSession, tmp_path: Path, monkeyp
     assert (found.profile.cores, found.profile.buckets) == (2, 2)
     document = json.loads(found.to_json())
     assert Profile.from_json(found.to_json()) == found.profile
-    assert document["measured"]["spark"] == spark.version
+    assert document["measured"]["versions"]["spark"] == spark.version
+    assert {"java", "python", "tempura"} < document["measured"]["versions"].keys()
     assert document["measured"]["trials"].keys() == {o.name for o in found.observed}
+
+
+def test_joins_are_carried_out_as_planned_meanwhile(spark: SparkSession):
+    adaptive = "spark.sql.adaptive.autoBroadcastJoinThreshold"
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set(adaptive, "64m")
+    with _obedient(spark):
+        assert (spark.conf.get("spark.sql.autoBroadcastJoinThreshold"), spark.conf.get(adaptive)) == ("-1", "-1")
+    assert (spark.conf.get("spark.sql.autoBroadcastJoinThreshold"), spark.conf.get(adaptive)) == (before, "64m")
+    spark.conf.unset(adaptive)
+    with _obedient(spark):
+        assert spark.conf.get(adaptive) == "-1"
+    assert spark.conf.get(adaptive, None) is None
+
+
+@pytest.mark.parametrize(("master", "local"), [("local", True), ("local[2]", True), ("local-cluster[2,1,1024]", False)])
+def test_where_tasks_run(master: str, local: bool):
+    assert _is_local(SimpleNamespace(conf={"spark.master": master})) is local  # type: ignore[arg-type]
 
 
 def test_without_figures_of_the_tasks_there_is_no_calibration(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
@@ -130,7 +150,9 @@ def test_without_figures_of_the_tasks_there_is_no_calibration(spark: SparkSessio
     monkeypatch.setattr("tempura.spark.calibrate.calibration._is_local", lambda spark: False)
     assert laboratory._took(Report(), 1.0, 1.5) == 0.5  # type: ignore[arg-type]
     Report.steps = (type("Entry", (), {"measured": {"cpu_seconds": 2.0}}),)  # type: ignore[assignment]
-    assert laboratory._took(Report(), None, None) == 2.0  # type: ignore[arg-type]
+    assert laboratory._took(Report(), 1.0, 1.5) == 2.5, "the driver's CPU counts, too"  # type: ignore[arg-type]
+    with pytest.raises(CalibrationError, match="driver's Java process is not known"):
+        laboratory._took(Report(), None, None)  # type: ignore[arg-type]
     Report.steps = (type("Entry", (), {"measured": {"cpu_seconds": None}}),)  # type: ignore[assignment]
     with pytest.raises(CalibrationError, match="does not tell"):
         laboratory._took(Report(), 1.0, 1.5)  # type: ignore[arg-type]
@@ -140,7 +162,9 @@ def test_without_figures_of_the_tasks_there_is_no_calibration(spark: SparkSessio
 def measured(monkeypatch: pytest.MonkeyPatch) -> Calibration:
     """What the command gets instead of a calibration, which takes minutes."""
     observed = (Observation("some trial", {"job": 1.0}, 2 * DEFAULT.job),)
-    found = Calibration(fitted(observed, DEFAULT), DEFAULT, observed, "4.3.0", 3, 1000, "2026-11-15T15:00:00+00:00")
+    found = Calibration(
+        fitted(observed, DEFAULT), DEFAULT, observed, {"spark": "4.3.0"}, 3, 1000, "2026-11-15T15:00:00+00:00"
+    )
     monkeypatch.setattr(package, "calibrate", lambda **options: found)
     return found
 

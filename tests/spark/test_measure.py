@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -108,10 +109,16 @@ def test_where_the_log_is(tmp_path: Path, folder: str):
     assert event_log(Settings(given | {"spark.eventLog.dir": "hdfs://host/logs"})) is None  # type: ignore[arg-type]
 
 
-def test_cpu_of_the_jvm(spark: SparkSession):
+def test_cpu_of_the_jvm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
     before = jvm_seconds()
     spark.range(3_000_000).selectExpr("sum(hash(id))").collect()
     after = jvm_seconds()
     assert before is not None and after is not None and after > before
     java = [p for p in psutil.Process().children() if p.name() == "java"]
     assert after == pytest.approx(sum(sum(p.cpu_times()[:2]) for p in java), abs=1.0)
+    # What is started by `spark-submit` has Java for a parent.
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert jvm_seconds() is None
+    monkeypatch.setattr(os, "getppid", lambda: java[0].pid)
+    submitted = jvm_seconds()
+    assert submitted == pytest.approx(sum(java[0].cpu_times()[:2]), abs=1.0)

@@ -211,18 +211,19 @@ _EVENTS = {
 
 
 def jvm_seconds() -> float | None:
-    """The CPU time of the Java processes that this process has started, a local session's: planning, garbage collection and compiling included.
+    """The CPU time of the Java processes that this process has started, or that has started it (`spark-submit`): planning, garbage collection and compiling included.
 
     None where the system does not tell.
     """
-    own = os.getpid()
+    own, parent = os.getpid(), os.getppid()
     ticks: list[int] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+            pid, _, told = stat.read_text().partition(" (")
         except OSError:
             continue  # It has ended since it was listed.
+        name, _, rest = told.rpartition(")")
         fields = rest.split()
-        if name == "java" and int(fields[1]) == own:
+        if name == "java" and (int(fields[1]) == own or int(pid) == parent):
             ticks.append(int(fields[11]) + int(fields[12]))
     return sum(ticks) / os.sysconf("SC_CLK_TCK") if ticks else None

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from tempura.errors import WorkspaceError
 
-FORMAT = 2
+FORMAT = 3
 """The format of run files and workspaces that this version writes."""
 RESET = "reset"
 """The point of a run file that forgets all states."""
@@ -28,15 +28,15 @@ Document = dict[str, Any]
 
 
 def _without_lineage(document: Document) -> Document:
-    """Format 2 has the points of states, and of the runs behind, which files of format 1 do not tell; and not, for each state once more, what the whole run was pinned to."""
+    """Format 3 has the points of states (format 2 mostly did), and of the runs behind; and not, for each state once more, what the whole run was pinned to."""
     states = {
-        name: {key: value for key, value in entry.items() if key != "lineage"} | {"points": None}
+        name: {key: value for key, value in entry.items() if key != "lineage"} | {"points": entry.get("points") or None}
         for name, entry in document["states"].items()
     }
-    return document | {"version": 2, "states": states, "behind": None}
+    return document | {"version": 3, "states": states, "behind": None}
 
 
-MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _without_lineage}
+MIGRATIONS: dict[int, Callable[[Document], Document]] = {1: _without_lineage, 2: _without_lineage}
 """For each older format that can be read, the function that turns a document of it into one of the next."""
 
 Version = Mapping[str, JsonValue]

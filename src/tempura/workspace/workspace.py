@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -89,7 +89,7 @@ class Workspace:
             return Past((), 0, self._run)
         behind = latest.behind
         if behind is None:
-            older = takewhile(lambda run: run.point != RESET, islice(self.history(), 1, None))
+            older = takewhile(lambda run: run.point != RESET, (r for r in self.history() if r.number < latest.number))
             behind = tuple(run.point for run in older)[::-1]
         return Past((*behind, latest.point), latest.number - len(behind), self._run)
 

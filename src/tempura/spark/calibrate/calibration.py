@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ from tempura.workspace import Storage
 
 SALES, ROUNDS = 2_000_000, 3
 
-_COPIES = "spark.sql.autoBroadcastJoinThreshold"
+_COPIES = ("spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.autoBroadcastJoinThreshold")
 
 Told = Callable[[str, int, int], None]
 """Is told what is done next, and which part of how many that is."""
@@ -54,7 +56,7 @@ class Calibration:
     profile: Profile
     before: Profile
     observed: tuple[Observation, ...]
-    spark: str
+    versions: Mapping[str, str]
     rounds: int
     sales: int
     date: str
@@ -71,7 +73,7 @@ class Calibration:
             "date": self.date,
             "machine": platform.platform(),
             "cores": os.cpu_count(),
-            "spark": self.spark,
+            "versions": dict(self.versions),
             "sales": self.sales,
             "rounds": self.rounds,
             "median_error": {"before": round(before, 3), "after": round(after, 3)},
@@ -116,7 +118,12 @@ def calibrate(
                     laboratory.carry_out(trial, f"{place}/workspace", counted=n > 0)
     observed = laboratory.observed()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Calibration(fitted(observed, before), before, observed, spark.version, rounds, sales, now)
+    return Calibration(fitted(observed, before), before, observed, _versions(spark), rounds, sales, now)
+
+
+def _versions(spark: SparkSession) -> dict[str, str]:
+    java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
+    return {"spark": spark.version, "java": java, "python": platform.python_version(), "tempura": version("tempura")}
 
 
 def _silent(what: str, part: int, parts: int) -> None:
@@ -135,21 +142,24 @@ def _session_profile(spark: SparkSession) -> Profile:
 
 
 def _is_local(spark: SparkSession) -> bool:
-    return str(spark.conf.get("spark.master", "")).startswith("local")
+    """Whether tasks run in the driver's process: in `local-cluster[…]` they do not."""
+    return re.fullmatch(r"local(\[.*\])?", str(spark.conf.get("spark.master", ""))) is not None
 
 
 @contextmanager
 def _obedient(spark: SparkSession) -> Generator[None]:
     """Meanwhile Spark copies the side of a join where the plan says so, and nowhere else: what is measured is what was charged."""
-    before = spark.conf.get(_COPIES, None)
-    spark.conf.set(_COPIES, "-1")
+    before = {name: spark.conf.get(name, None) for name in _COPIES}
+    for name in _COPIES:
+        spark.conf.set(name, "-1")
     try:
         yield
     finally:
-        if before is None:
-            spark.conf.unset(_COPIES)
-        else:
-            spark.conf.set(_COPIES, before)
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
 
 
 @contextmanager
@@ -195,8 +205,10 @@ class Laboratory:
             report = run(job, point, spark=self._spark)
             after = jvm_seconds()
             name = trial.name if len(points) == 1 else f"{trial.name} at {point}"
+            # Asked for each, so that what cannot be measured is told at once.
+            took = self._took(report, before, after)
             if counted:
-                self._seconds.setdefault(name, []).append(self._took(report, before, after))
+                self._seconds.setdefault(name, []).append(took)
             assert report.plan is not None
             # A plan begins with the point that was run.
             self._charged[name] = sum(step.cost for step in report.plan.runs[0].steps)
@@ -219,13 +231,17 @@ class Laboratory:
         )
 
     def _took(self, report: RunReport, before: float | None, after: float | None) -> float:
-        java = after - before if before is not None and after is not None else 0.0
-        if java and _is_local(self._spark):
-            return java
+        if before is None or after is None:
+            raise CalibrationError(
+                "the CPU time of the driver's Java process is not known here",
+                hint="calibrate where the driver runs, on Linux, in a session that is not remote",
+            )
+        if _is_local(self._spark):
+            return after - before
         tasks = [step.measured.get("cpu_seconds") if step.measured else None for step in report.steps]
         if None in tasks:
             raise CalibrationError(
                 "Spark does not tell how much CPU its tasks take",
                 hint="let the session write an event log that can be read here, neither compressed nor rolling",
             )
-        return java + sum(float(seconds or 0.0) for seconds in tasks)
+        return after - before + sum(float(seconds or 0.0) for seconds in tasks)

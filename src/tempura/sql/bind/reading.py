@@ -108,7 +108,9 @@ class _Reader:
         kinds = {kind_of(key) for key in keys}
         part: Tree = column
         while part is not None and not isinstance(part, exp.Having):
-            if is_aggregate(part) or (kind_of(part) in kinds and self._resolved(part) in keys):
+            # A column may be grouped by as something else: a field, or what USING has merged.
+            wanted = part is column or kind_of(part) in kinds
+            if is_aggregate(part) or (wanted and self._resolved(part) in keys):
                 return False
             part = part.parent
         return True

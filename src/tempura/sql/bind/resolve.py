@@ -13,7 +13,7 @@ from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.scope import Scope, Tree, fields, refuse
 from tempura.sql.bind.sources import Ctes
 from tempura.sql.bind.subqueries import Sub
-from tempura.sql.bind.types import clauses, kind_of
+from tempura.sql.bind.types import UNKNOWN, clauses, infer, kind_of
 
 if TYPE_CHECKING:
     from tempura.sql.bind.query import Binder
@@ -33,6 +33,10 @@ def never(column: exp.Column) -> bool:
 
 def always(column: exp.Column) -> bool:
     return True
+
+
+def _is_window(column: exp.Column) -> bool:
+    return column.parts[0].name.lower() == "window"
 
 
 def _refuse_unsupported(tree: Tree) -> None:
@@ -111,11 +115,7 @@ class Resolver:
         if isinstance(tree.this, exp.Star):
             refuse("`*` is not supported inside an expression", tree, "name the columns")
         name = tree.parts[0].name.lower()
-        # What has parts is the column of a table, if there is such a one, or else a field.
-        mine = name in aliases and not any(
-            s.find(p.name.lower()) for s in self._scope.named(name) for p in tree.parts[1:2]
-        )
-        if mine and (alias_first(tree) or self._scope.own(tree) is None):
+        if name in aliases and self._speaks_of(tree, aliases[name], alias_first):
             value = aliases[name].copy()
             if (drawn := drawn_function(value)) is not None and value not in self.keys:
                 refuse(
@@ -124,7 +124,7 @@ class Resolver:
                     "select it in a derived table first",
                 )
             return fields(standing_in(value, None), tree.parts[1:]) if tree.table else standing_in(value, tree.parent)
-        if self.window is not None and tree.parts[0].name.lower() == "window" and self._scope.own(tree) is None:
+        if self.window is not None and _is_window(tree) and self._scope.own(tree) is None:
             return fields(detached(self.resolve(self.window.copy(), aliases)), tree.parts[1:])
         found = self._scope.resolve(tree)
         if isinstance(found, exp.Column):
@@ -132,6 +132,18 @@ class Resolver:
             meta: dict[str, Any] = tree.parts[0].meta
             found.meta.update(meta, user=".".join(p.name for p in tree.parts))
         return found
+
+    def _speaks_of(self, tree: exp.Column, value: Tree, alias_first: Shadows) -> bool:
+        """Whether a name that begins like an alias means it, or a field of it."""
+        if not tree.table:
+            return alias_first(tree) or self._scope.own(tree) is None
+        if self._scope.has(tree):
+            return False
+        columns = self._scope.columns()
+        if infer(value, columns).type == UNKNOWN:
+            return self._scope.own(tree) is None and not (self.window is not None and _is_window(tree))
+        field = exp.Dot(this=value.copy(), expression=tree.parts[1].copy())
+        return infer(field, columns).type != UNKNOWN and (alias_first(tree) or self._scope.own(tree) is None)
 
     def _write_out(self, window: Tree) -> None:
         name = window.args["alias"].name

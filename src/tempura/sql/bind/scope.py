@@ -154,6 +154,12 @@ class Scope:
         """The sources that may be called so."""
         return [s for s in self.sources if s.visible and alias in (s.alias, s.alias.rpartition(".")[2])]
 
+    def has(self, tree: exp.Column) -> bool:
+        """Whether a name begins with that of a source, and goes on with one of its columns."""
+        parts = [p.name.lower() for p in tree.parts]
+        prefixes = (self.named(".".join(parts[:i])) for i in range(1, len(parts)))
+        return any(source.find(parts[i]) for i, found in enumerate(prefixes, 1) for source in found)
+
     def _unqualified(self, tree: exp.Column, name: str) -> Tree:
         if name in self.shared:
             merged = self.shared[name].copy()
