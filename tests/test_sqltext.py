@@ -47,6 +47,16 @@ def test_comments_after_the_end_are_no_statement():
     assert read_expression("SELECT 1;\n/* end */\n").sql() == "SELECT 1"
 
 
+def test_windows_of_time_are_no_clause():
+    """`GROUP BY window(…)` begins like WINDOW, which defines windows of rows."""
+    grouped = read_expression("SELECT window.start AS window FROM t GROUP BY window(ts, '1 day') HAVING window.end > x")
+    assert grouped.args["group"].sql("spark") == "GROUP BY WINDOW(ts, '1 day')"
+    named = read_expression(
+        "WITH window(a) AS (SELECT 1) SELECT sum(a) OVER w FROM window WINDOW w AS (PARTITION BY a)"
+    )
+    assert len(named.args["windows"]) == 1 and named.args["with_"].expressions[0].alias == "window"
+
+
 def test_any_is_an_aggregate_unless_it_quantifies():
     assert isinstance(read_expression("SELECT any(b > 1)").expressions[0], exp.LogicalOr)
     assert read_expression("SELECT a = any (SELECT 1)").find(exp.LogicalOr) is None

@@ -31,7 +31,9 @@ UNDERSTOOD = frozenset(_WORDS.split())
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION")
 """What looks like a function and is none: `EXTRACT(YEAR FROM d)`."""
 _PARSER: Any = Spark.Parser
-_HIDDEN = {*_PARSER.FUNCTIONS, *_PARSER.FUNCTION_PARSERS} - {*UNDERSTOOD, *_SYNTAX}
+_HIDDEN = {*_PARSER.FUNCTIONS, *_PARSER.FUNCTION_PARSERS, "WINDOW"} - {*UNDERSTOOD, *_SYNTAX}
+_NAMES = (TokenType.VAR, TokenType.SEQUENCE, TokenType.WINDOW)
+"""What names of functions are read as."""
 _QUERIES = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.FROM, TokenType.TABLE, TokenType.L_PAREN)
 """What a sub-query begins with."""
 _WIDE = {ord(c): ord(c) + 0xFEE0 for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
@@ -74,7 +76,7 @@ def _hidden(text: str) -> str:
     tokens = Spark().tokenize(text)
     for token, following, inside in reversed(list(zip(tokens, tokens[1:], [*tokens[2:], None], strict=False))):
         called = following.token_type == TokenType.L_PAREN and (
-            (token.token_type in (TokenType.VAR, TokenType.SEQUENCE) and token.text.upper() in _HIDDEN)
+            (token.token_type in _NAMES and token.text.upper() in _HIDDEN)
             # Of a list, and not of a sub-query.
             or (token.token_type == TokenType.EXISTS and inside is not None and inside.token_type not in _QUERIES)
             or (token.text.upper() == "TO_DATE" and _arguments(tokens, following) > 1)
