@@ -115,7 +115,7 @@ def test_a_calibration_on_a_session(spark: SparkSession, tmp_path: Path, monkeyp
     assert [o.name for o in found.observed] == [*(t.name for t in few[:2]), "kept groups at t1", "kept groups at t2"]
     assert all(o.seconds > 0 and o.amounts["job"] >= 1 for o in found.observed)
     assert list(tmp_path.iterdir()) == []
-    assert (said[0], said[-1][1:]) == (("making tables", 0, 7), (6, 7))
+    assert (said[0], said[-1][1:]) == (("making tables", 0, 10), (9, 10))
     assert (found.profile.cores, found.profile.buckets) == (2, 2)
     document = json.loads(found.to_json())
     assert Profile.from_json(found.to_json()) == found.profile

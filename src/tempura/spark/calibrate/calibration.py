@@ -1,7 +1,7 @@
 """Calibration: run the trials on a session, see what they took, and fit the cost model's coefficients to that.
 
-What is measured is CPU: of the whole Java process where Spark runs in it, so with planning, compiling and garbage collection, else of the tasks and of the driver. All trials are run once
-to warm up, then in rounds, so that what else happens on the machine meets all of them alike; the median of its rounds is what a run took.
+What is measured is CPU: of the whole Java process where Spark runs in it, so with planning, compiling and garbage collection, else of the tasks and of the driver. All trials are run twice
+to warm up, since Java goes on compiling, then in rounds, so that what else happens on the machine meets all of them alike; the median of its rounds is what a run took. Each pays for its own garbage.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tempura.spark.states import buckets
 from tempura.timeline import MAIN, Point, Timeline
 from tempura.workspace import Storage
 
-SALES, ROUNDS = 2_000_000, 3
+SALES, WARM, ROUNDS = 2_000_000, 2, 3
 
 _COPIES = ("spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.autoBroadcastJoinThreshold")
 
@@ -103,7 +103,7 @@ def calibrate(
     """
     tell = told or _silent
     todo = list(trials())
-    total = len(todo) * (rounds + 1) + 1
+    total = len(todo) * (WARM + rounds) + 1
     spark = session(spark)
     with _scratch(folder) as place:
         tell("making tables", 0, total)
@@ -112,17 +112,23 @@ def calibrate(
         before = _session_profile(spark)
         laboratory = Laboratory(spark, shop, itemized(before))
         with _obedient(spark):
-            for n in range(rounds + 1):
+            for n in range(WARM + rounds):
                 for i, trial in enumerate(todo):
-                    tell(trial.name if n else f"warming up: {trial.name}", 1 + n * len(todo) + i, total)
-                    laboratory.carry_out(trial, f"{place}/workspace", counted=n > 0)
+                    tell(trial.name if n >= WARM else f"warming up: {trial.name}", 1 + n * len(todo) + i, total)
+                    laboratory.carry_out(trial, f"{place}/workspace", counted=n >= WARM)
     observed = laboratory.observed()
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Calibration(fitted(observed, before), before, observed, _versions(spark), rounds, sales, now)
 
 
+def _java(spark: SparkSession, *call: str) -> str:
+    """What a static method of `System` gives."""
+    told = ", ".join(f"'{part}'" for part in ("java.lang.System", *call))
+    return str(spark.sql(f"SELECT java_method({told})").collect()[0][0])
+
+
 def _versions(spark: SparkSession) -> dict[str, str]:
-    java = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
+    java = _java(spark, "getProperty", "java.version")
     return {"spark": spark.version, "java": java, "python": platform.python_version(), "tempura": version("tempura")}
 
 
@@ -201,6 +207,7 @@ class Laboratory:
         job = self._job(trial, workspace)
         points = [p.name for p in job.timeline.points]
         for point in points:
+            _java(self._spark, "gc")
             before = jvm_seconds()
             report = run(job, point, spark=self._spark)
             after = jvm_seconds()
