@@ -211,12 +211,13 @@ _EVENTS = {
 
 
 def jvm_seconds() -> float | None:
-    """The CPU time of the Java processes that this process has started, or that has started it (`spark-submit`): planning, garbage collection and compiling included.
+    """The CPU time of the Java processes that this process has started, or else of the one that has started it, as `spark-submit` does: planning, garbage collection and compiling included.
 
     None where the system does not tell.
     """
     own, parent = os.getpid(), os.getppid()
-    ticks: list[int] = []
+    children: list[int] = []
+    above: list[int] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             pid, _, told = stat.read_text().partition(" (")
@@ -225,5 +226,6 @@ def jvm_seconds() -> float | None:
         name, _, rest = told.rpartition(")")
         fields = rest.split()
         if name == "java" and (int(fields[1]) == own or int(pid) == parent):
-            ticks.append(int(fields[11]) + int(fields[12]))
+            (above if int(pid) == parent else children).append(int(fields[11]) + int(fields[12]))
+    ticks = children or above
     return sum(ticks) / os.sysconf("SC_CLK_TCK") if ticks else None
