@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from tempura.algebra import Op
 from tempura.assemble import Assembler
 from tempura.choose.decide import decide
 from tempura.choose.objectives import LastRunAtMost, LatestFirst, Objective, Weighted
@@ -26,6 +27,7 @@ from tempura.memo import IntervalSpans, Memo, SignatureSpans
 from tempura.memo.show import Names, show_memo, show_span
 from tempura.plans import Cost, IncrementalPlan, Planning
 from tempura.reference.views import Evaluation, History
+from tempura.rules.existence import by_existence
 from tempura.rules.halfjoins import late_half_joins
 from tempura.rules.lang import RuleSet
 from tempura.rules.methods import ALL, NONE, rules
@@ -89,8 +91,8 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
     queries = _bound(job)
     trees = {name: normalize(query.root) for name, query in queries.items()}
     roots = {name: memo.insert(tree) for name, tree in trees.items()}
-    for early, late in (ways for tree in trees.values() for ways in late_half_joins(tree)):
-        memo.unify(memo.insert(early), memo.insert(late))
+    for one, other in (ways for tree in trees.values() for ways in _ways(tree)):
+        memo.unify(memo.insert(one), memo.insert(other))
     exploration = explorer.run()
     seconds = time.perf_counter() - started
     space = Space(memo, ticks, job.timeline, job.catalog, over, settings.guided)
@@ -100,6 +102,14 @@ def explore(job: Job, chosen: RuleSet = ALL, settings: Settings = USUAL) -> Expl
         own = space.find(group)
         results[space.another(own) if (own, point) in results else own, point] = query
     return Explored(job, queries, roots, memo, space, exploration, results, seconds)
+
+
+def _ways(tree: Op) -> Iterator[tuple[Op, Op]]:
+    """What a query can be asked in two ways, neither of which is always better."""
+    late = list(late_half_joins(tree))
+    yield from late
+    for op in (tree, *(other for _, other in late)):
+        yield from by_existence(op)
 
 
 def _bound(job: Job) -> dict[str, Query]:
