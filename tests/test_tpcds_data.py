@@ -11,6 +11,7 @@ from rich.console import Console
 
 from bench import _scale1000, tpcds
 from tempura.catalog import Catalog
+from tempura.errors import JobError
 from tempura.timeline import Timeline
 from tests.duckrun import run_batch
 from tests.tpcds_grid import Cell, dearer, earlier, exceeds, query_numbers, summarise
@@ -99,7 +100,7 @@ def test_virtual_scale():
 
 
 def test_too_small_a_scale_is_refused():
-    with pytest.raises(ValueError, match="does not end below"):
+    with pytest.raises(JobError, match="does not end below"):
         tpcds.generate(0.001)
 
 
