@@ -119,6 +119,8 @@ def settings(folder: Path) -> Mapping[str, str]:
         "spark.default.parallelism": str(cores),
         # With one file per bucket a bucketed state that is sorted as well need not be sorted again to be joined.
         "spark.sql.legacy.bucketedTableScan.outputOrdering": "true",
+        # Classes that Spark generates for queries; of the 100 that it keeps by itself, a few jobs in turns have none left when they come again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # Else Spark sorts what is written by the number of the bucket, of which each task has one.
         "spark.sql.maxConcurrentOutputFileWriters": "4",
         # Vectored reads of local files are not counted in the bytes that tasks have read.
