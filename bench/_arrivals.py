@@ -148,8 +148,12 @@ def job(
     methods: Sequence[str] | None = None,
     policy: Policy = "auto",
     objective: str = "weighted",
+    checks: bool = False,
 ) -> Job:
-    """A query, by its number or as text, over files that arrive at the points of a timeline."""
+    """A query, by its number or as text, over files that arrive at the points of a timeline.
+
+    Keys of what arrives are not checked unless told, as a job does by itself: what Tempura is compared with does not check them either.
+    """
     timeline = Timeline(tuple(replace(p, upto=batch(i)) for i, p in enumerate(timeline.points)))
     dealt = isinstance(pattern, Deal)
     whole = dealt_catalog(sf, pattern, timeline) if dealt else tpcds.catalog(sf, pattern, timeline)
@@ -166,7 +170,7 @@ def job(
         workspace=str(workspace),
         objective=objective,
         policy=policy,
-        checks=False,
+        checks=checks,
         **({} if methods is None else {"methods": list(methods)}),
     )
 

@@ -1,7 +1,7 @@
 """Is it really cheaper? The last run of a refresh against recomputing, on Spark, in one warm session, the two taking turns.
 
 The data arrive in two parts, four fifths and one fifth (delta-small). The first point is run once; each round takes a copy of its workspace, runs the last point there, and the batch
-query over the same files, which writes its result as well. CPU is that of the whole Java process: tasks, planning, compiling and garbage collection, and the table
+query over the same files, which writes its result as well; and, apart, the last run as a job does it by itself, checking that what arrived has no key that is there already, which recomputing does not. CPU is that of the whole Java process: tasks, planning, compiling and garbage collection, and the table
 tells them apart. Rounds before those that count let the compiler finish with both.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,8 @@ QUERIES: dict[str, int | str] = {"star": STAR, "q40": 40, "q10": 10, "q35": 35, 
 MOST = 1.05
 """No refresh may cost more than this share of recomputing."""
 AIM = 0.35
+SIDES = {"last": False, "checked": True}
+"""The last run as it is compared, and as a job does it by itself: whether what arrived is checked."""
 Figures = dict[str, Any]
 
 
@@ -55,6 +58,9 @@ def run(
         f"the last run takes at most {AIM} of recomputing", f"{met} of {len(ratios)} queries", met == len(ratios)
     )
     found.expect(f"never above {MOST}", f"{worst}: {ratios[worst]:.2f}", ratios[worst] <= MOST)
+    checked = {name: cell["checked_ratio"] for name, cell in found.cells.items()}
+    told = ", ".join(f"{name} {ratio:.2f} (unchecked {ratios[name]:.2f})" for name, ratio in checked.items())
+    found.expect("with checks of what arrived, which recomputing does not have", told, None)
     wrong = [name for name, cell in found.cells.items() if not cell["right"]]
     found.expect("every result is what recomputing gives", ", ".join(wrong) or "all are", not wrong)
     found.finish(_table(found.cells, sf, policy))
@@ -67,31 +73,42 @@ def _measured(bench: Workbench, query: int | str, sf: float, policy: str, warm: 
     from tempura.spark.verify import compare
     from tempura.timeline import Timeline
 
-    last: list[Figures] = []
-    batch: list[Figures] = []
+    taken: dict[str, list[Figures]] = {"last": [], "checked": [], "batch": []}
     right = True
     with folder() as place:
 
-        def job(workspace: str) -> Any:
+        def job(workspace: str, checks: bool) -> Any:
             return _arrivals.job(
-                query, sf, "delta-small", Timeline.refresh(), place / workspace, policy=policy, objective="latest-first"
-            )
+                query, sf, "delta-small", Timeline.refresh(), place / workspace, policy=policy, objective="latest-first", checks=checks
+            )  # fmt: skip
 
-        run_point(job("first"), "t1", spark=bench.spark)
+        for side in SIDES:
+            run_point(job(f"{side} first", SIDES[side]), "t1", spark=bench.spark)
         for n in range(warm + rounds):
-            shutil.copytree(place / "first", place / "now", symlinks=True)
-            mine, report = _spent(bench, lambda: run_point(job("now"), "t2", spark=bench.spark))
-            theirs, expected = _spent(bench, lambda: _recomputed(bench, job("now"), place / "batch"))
-            right = right and not compare(report.result, expected).differing
-            if n >= warm:
-                last.append(
-                    mine | {"around": report.seconds["planning"] + report.seconds["rest"], "steps": len(report.steps)}
-                )
-                batch.append(theirs)
-            shutil.rmtree(place / "now")
-            shutil.rmtree(place / "batch")
-    mine, theirs = _medians(last), _medians(batch)
-    return {"ratio": mine["cpu"] / theirs["cpu"], "right": right, "last": mine, "batch": theirs}
+            spent: dict[str, Figures] = {}
+            results: list[Any] = []
+            for side, checks in SIDES.items():
+                shutil.copytree(place / f"{side} first", place / f"{side} now", symlinks=True)
+                mine, report = _spent(bench, partial(run_point, job(f"{side} now", checks), "t2", spark=bench.spark))
+                around = report.seconds["planning"] + report.seconds["rest"]
+                spent[side] = mine | {"around": around, "steps": len(report.steps)}
+                results.append(report.result)
+            spent["batch"], expected = _spent(
+                bench, lambda: _recomputed(bench, job("last now", False), place / "batch")
+            )
+            right = right and not any(compare(result, expected).differing for result in results)
+            for side, figures in spent.items():
+                taken[side] += [figures] if n >= warm else []
+                shutil.rmtree(place / (side if side == "batch" else f"{side} now"))
+    last, checked, batch = (_medians(rounds) for rounds in taken.values())
+    return {
+        "ratio": last["cpu"] / batch["cpu"],
+        "checked_ratio": checked["cpu"] / batch["cpu"],
+        "right": right,
+        "last": last,
+        "checked": checked,
+        "batch": batch,
+    }
 
 
 def _recomputed(bench: Workbench, job: Any, where: Path) -> Any:
@@ -141,6 +158,7 @@ def _table(cells: Figures, sf: float, policy: str) -> Table:
         "jobs",
         "rows read",
         "around jobs s",
+        "with checks",
         f"aim {AIM}",
     ):
         shown.add_column(column, justify="left" if column == "query" else "right")
@@ -149,7 +167,7 @@ def _table(cells: Figures, sf: float, policy: str) -> Table:
         pairs = [f"{mine[k]:.2f} / {theirs[k]:.2f}" for k in ("tasks", "compiling", "garbage", "driver")]
         shown.add_row(
             name, f"{mine['cpu']:.2f} / {theirs['cpu']:.2f}", f"{cell['ratio']:.2f}", *pairs, f"{mine['jobs']:g} / {theirs['jobs']:g}",
-            f"{mine['rows_read']:,.0f} / {theirs['rows_read']:,.0f}", f"{mine['around']:.2f}",
+            f"{mine['rows_read']:,.0f} / {theirs['rows_read']:,.0f}", f"{mine['around']:.2f}", f"{cell['checked']['cpu']:.2f}",
             "met" if cell["ratio"] <= AIM else "not met" if cell["ratio"] <= MOST else "NOT KEPT",
         )  # fmt: skip
     return shown
