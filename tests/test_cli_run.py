@@ -189,6 +189,14 @@ def test_nothing_is_made_where_nothing_was_run(job: Path):
     assert not (job.parent / ".tempura").exists()
 
 
+@pytest.mark.parametrize("command", ["status", "gc", "reset"])
+def test_a_workspace_that_is_a_file_is_told(job: Path, command: str):
+    job.write_text(JOB + "workspace: job.yaml\n")
+    shown = run(command, job)
+    assert shown.exit_code == 2 and "job.yaml/workspace.json: Not a directory" in shown.stderr
+    assert "hint: check that the place exists" in shown.stderr
+
+
 def test_reset_forgets_states_and_keeps_results(job: Path, workspace: Workspace):
     commit(workspace, "t2")
     shown = run("reset", job)

@@ -154,10 +154,10 @@ def test_delivered_is_what_a_run_was_to_deliver(workspace: Workspace):
 
 
 def test_a_folder_of_somebody_else_is_told(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
-    def refused(path: Path) -> bool:
+    def refused(path: Path) -> os.stat_result:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.setattr(Path, "stat", refused)
     for look in (workspace.storage.exists, workspace.storage.delete):
         with pytest.raises(WorkspaceError, match="Permission denied"):
             look("runs")

@@ -79,7 +79,11 @@ class LocalStorage(Storage):
 
     def exists(self, path: str) -> bool:
         with told("read", self._at(path)):
-            return self._at(path).exists()
+            try:
+                self._at(path).stat()
+            except FileNotFoundError:
+                return False
+            return True
 
     def sizes(self, path: str) -> dict[str, int]:
         target = self._at(path)
