@@ -475,6 +475,7 @@ def test_csv(tmp_path: Path):
     assert bag(source.snapshot(first)) == Counter({(2, None, None): 1})
     (tmp_path / "data/b.csv").write_text("price,id,name,at\n2.5,3,z,2026-11-16\n")
     second = pinned(source, first)
+    assert source.pin(first) == second, "a version is JSON from the start"
     assert bag(source.delta(first, second)) == Counter({(1, "x,y", Decimal("1.50")): 1, (3, "z", Decimal("2.50")): 1})
     assert source.change(first, second) == Change(2, 0)
     origin = source.snapshot(second).parts[0].origin

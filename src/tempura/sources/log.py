@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tempura.sources.arrival import Stored
 from tempura.sources.listing import Stamp
@@ -63,7 +63,8 @@ class Log:
     def to_json(self) -> Version:
         defaults = {f.name: f.default for f in fields(Entry)}
         files = {
-            name: {k: v for k, v in asdict(entry).items() if v != defaults[k]} for name, entry in self.files.items()
+            name: {k: _listed(v) for k, v in asdict(entry).items() if v != defaults[k]}
+            for name, entry in self.files.items()
         }
         return {"files": files, "columns": dict(self.columns), "arrival": self.bound, "summary": self.summary.to_json()}
 
@@ -74,6 +75,10 @@ class Log:
         return Log(entries, version["columns"], Summary.of_json(version["summary"]), version["arrival"])
 
 
-def _tuple(given: Any) -> Any:
+def _listed(value: Any) -> Any:
     """JSON knows no tuples."""
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+
+
+def _tuple(given: Any) -> Any:
     return None if given is None else tuple(given)
