@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -180,6 +181,22 @@ def test_patterns_and_single_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found("data/a.parquet") == found("~/data/a.parquet") == ["a.parquet"]
     assert found((tmp_path / "data/x").as_uri()) == ["b.parquet", "c.parquet"]
     assert "'readme.txt' cannot be read as parquet" in error(files(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("data/[ab", r"'data/\[ab' is no pattern: unterminated character set"),
+        ("data/x[ab", "is no pattern: unterminated character set"),
+        ("data/*/[b-a].parquet", "is no pattern: bad character range b-a"),
+        ("da\0ta", r"'da\\x00ta' is no path: it has a NUL in it"),
+    ],
+)
+def test_paths_that_nothing_can_have(path: str, said: str, tmp_path: Path):
+    write(tmp_path / "data/1/a.parquet", id=[1])
+    assert re.search(said, error(files(tmp_path, path=path, arrival=None)))
+    write(tmp_path / "data/1/b]-.parquet", id=[1])
+    assert [*Place("sales", "data/*/[]b][!a][--].parquet", tmp_path).files()] == ["1/b]-.parquet"]
 
 
 def test_uris_are_kept_for_spark(tmp_path: Path):

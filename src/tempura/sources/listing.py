@@ -92,6 +92,8 @@ class Place:
     @cached_property
     def _opened(self) -> tuple[Any, str, str]:
         """The file system, the folder's path there, and the folder as Spark knows it."""
+        if "\0" in self.path:
+            raise self._error("is no path: it has a NUL in it", "correct the path")
         start, _ = self._split
         if "://" not in start:
             path = str(local(self.folder, start))
@@ -111,7 +113,10 @@ class Place:
     @cached_property
     def _pattern(self) -> re.Pattern[str] | None:
         _, pattern = self._split
-        return re.compile(_translated(pattern)) if pattern else None
+        try:
+            return re.compile(_translated(pattern)) if pattern else None
+        except re.error as error:
+            raise self._error(f"is no pattern: {error.msg}", "write a set of characters as [ab] or [a-z]") from None
 
     def _belongs(self, name: str) -> bool:
         if any(part.startswith(("_", ".")) for part in name.split("/")):
@@ -126,7 +131,7 @@ class Place:
 def _translated(pattern: str) -> str:
     """A glob as a regular expression for a path and what is below it; `**` stands for any number of folders."""
     parts = {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}
-    pieces = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
+    pieces = re.split(r"(\*\*/|\*|\?|\[!?\]?[^\]]*\]?)", pattern)
     return "".join(parts.get(p) or (p.replace("[!", "[^") if p.startswith("[") else re.escape(p)) for p in pieces) + "/"
 
 
