@@ -515,6 +515,36 @@ def test_signs_of_csv(options: dict[str, str], text: str, tmp_path: Path):
     assert source.change(None, pinned(source)) == Change(1, 0)
 
 
+@pytest.mark.parametrize("header", ["header", "Header", "HEADER"])
+def test_options_in_any_case(header: str, tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.csv").write_text("name;id;at;price\nx;1;2026-11-15;1.5\n", "latin-1")
+    (tmp_path / "data/b.csv").write_text("id;at;price;name\n2;2026-11-15;;é\n", "latin-1")
+    options = {header: True, "Delimiter": ";", "sep": ";", "SEP": ";", "charset": "ISO-8859-1", "Mode": "DROPMALFORMED"}
+    source = text_source(tmp_path, "csv", options=options)
+    version = pinned(source)
+    assert source.change(None, version) == Change(2, 0)
+    told = {"header": "true", "sep": ";", "encoding": "ISO-8859-1", "mode": "DROPMALFORMED", "timeZone": "UTC"}
+    found = [part.origin for part in source.snapshot(version).parts if isinstance(part.origin, Files)]
+    assert [origin.options for origin in found] == [told, told]
+    assert [[c.name for c in origin.columns] for origin in found] == [
+        ["name", "id", "at", "price"],
+        ["id", "at", "price", "name"],
+    ]
+    assert source.read_as()["options"] == str(sorted(options.items())), "as it was noted before"
+
+
+def test_options_that_are_refused_in_any_case(tmp_path: Path):
+    for format, options, said in (
+        ("json", {"multiline": True}, "JSON over several lines is not supported"),
+        ("csv", {"TIMEZONE": "CET"}, "times that name no zone are in UTC"),
+        ("csv", {"Delimiter": "||"}, r"the option `sep` is '\|\|', which is not a single sign"),
+        ("csv", {"header": "true", "Header": "false"}, "`header` is 'true', and as `Header` it is 'false'\n.*keep one"),
+    ):
+        with pytest.raises(JobError, match=said):
+            text_source(tmp_path, format, options=options)
+
+
 def test_batches_that_are_left_for_later_bind_nobody(tmp_path: Path):
     write(tmp_path / "data/14-00/x.parquet", id=[1], extra=[2])
     source = folders(tmp_path, ignore_new_columns=True)

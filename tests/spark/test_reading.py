@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tempura.schema import WEIGHT, Column, Schema
+from tempura.sources import FilesSource
 from tempura.sources.source import Files, Part, Reading, SparkTable
 from tempura.spark.reading import read, read_rows
 from tempura.spark.steps import StepError, explained
@@ -61,6 +62,16 @@ def test_csv_and_json(spark: SparkSession, tmp_path: Path):
     both = Reading(SCHEMA, (Part(csv, SAME), Part(Files("json", (str(tmp_path / "s.json"),), SCHEMA), SAME)))
     found = read(spark, both)
     assert rows(found) == [("1", "a", "2.50"), ("2", None, None), ("3", "b", "1.00"), ("4", None, None)]
+
+
+def test_options_in_any_case_are_one_to_spark_and_to_the_source(spark: SparkSession, tmp_path: Path):
+    """Files with their columns in another order are read by their headers, whatever case `header` is written in."""
+    (tmp_path / "a.csv").write_text("c;o;p\né;1;2.50\n", "latin-1")
+    (tmp_path / "b.csv").write_text("o;p;c\n2;;\n", "latin-1")
+    options = {"HEADER": "true", "Delimiter": ";", "charset": "ISO-8859-1"}
+    source = FilesSource(table="s", path=str(tmp_path), format="csv", columns=SCHEMA, options=options)
+    found = read(spark, source.snapshot(source.pin(None)))
+    assert rows(found) == [("1", "é", "2.50"), ("2", None, None)]
 
 
 @pytest.mark.parametrize(

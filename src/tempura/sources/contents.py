@@ -21,6 +21,7 @@ class Layout:
     keep: tuple[str, ...] = ()
     """The columns whose values will be asked for."""
     options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Options of Spark's reader, as `options.spelled` names them."""
 
     def on(self, option: str) -> bool:
         """Whether an option of Spark's reader is switched on."""

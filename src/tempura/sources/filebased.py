@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field
@@ -24,6 +24,7 @@ from tempura.sources.contents import Contents, Layout
 from tempura.sources.drift import drift, unread
 from tempura.sources.listing import Place, Stamp, vanished
 from tempura.sources.log import Entry, Log, Slice
+from tempura.sources.options import spelled, texts
 from tempura.sources.order import Disorder, Order, Still
 from tempura.sources.parquet import open_parquet
 from tempura.sources.source import Change, Files, Format, Options, Part, Reading, Source, TableStatistics, Version
@@ -39,10 +40,7 @@ _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 def _texts(given: Any) -> Any:
-    """Options as Spark takes them: `header: true` is a text."""
-    if not isinstance(given, Mapping):
-        return given
-    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+    return texts(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else given
 
 
 class FileOptions(Options):
@@ -70,25 +68,30 @@ class FileBased(Source):
             except ValueError as error:
                 hint = "choose date, timestamp, timestamp_ntz, bigint, double, decimal(p,s) or string"
                 raise JobError(f"table {self.table!r}: `arrival`: {error}", hint=hint) from None
+        try:
+            told = spelled(self.options)
+        except ValueError as error:
+            hint = "keep one of them: Spark takes the names of options in any case"
+            raise JobError(f"table {self.table!r}: {error}", hint=hint) from None
         if self.format != "parquet":
-            self._check_text()
+            self._check_text(told)
 
-    def _check_text(self) -> None:
+    def _check_text(self, told: Mapping[str, str]) -> None:
         if self.columns is None:
             raise JobError(
                 f"table {self.table!r}: {self.format.upper()} files do not say what types their columns have",
                 hint="give the table's `columns`",
             )
-        if self.format == "json" and self.options.get("multiLine", "").lower() == "true":
+        if self.format == "json" and told.get("multiLine", "").lower() == "true":
             raise JobError(
                 f"table {self.table!r}: JSON over several lines is not supported", hint="write one object a line"
             )
-        if "timezone" in {option.lower() for option in self.options}:
+        if "timeZone" in told:
             raise JobError(
                 f"table {self.table!r}: times that name no zone are in UTC, whatever `timeZone` says",
                 hint="drop the option, and declare local times as timestamp_ntz",
             )
-        for name, why in csv_trouble(self.options) if self.format == "csv" else ():
+        for name, why in csv_trouble(told) if self.format == "csv" else ():
             raise JobError(f"table {self.table!r}: the option `{name}` {why}", hint="write the files with one that is")
         for name in self.hidden:
             if name not in names(self.columns) and name not in self.hidden_types:
@@ -391,7 +394,9 @@ class FileBased(Source):
     # Describing.
 
     def _options(self) -> dict[str, str]:
-        return {**self.options} if self.format == "parquet" else {**_TEXT_OPTIONS, **self.options}
+        # In `read_as` they stay as they were written, so that a workspace of before knows its source again.
+        told = spelled(self.options)
+        return told if self.format == "parquet" else {**_TEXT_OPTIONS, **told}
 
     def _slices(self, since: Log | None, log: Log) -> list[Slice]:
         return self.order.slices(since, log, self._arrival(log.columns))

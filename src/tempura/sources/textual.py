@@ -44,15 +44,14 @@ _ESCAPES = {r"\t": "\t", r"\u0000": "", r"\\": "\\", r"\"": '"', r"\'": "'"}
 
 
 def _signs(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are single signs; an empty one is none. Spark looks at `delimiter` where there is no `sep`."""
-    known = ("sep" if "sep" in options else "delimiter", "quote", "escape")
-    return {n: _ESCAPES.get(options[n], options[n]) for n in known if n in options}
+    """The options that are single signs; an empty one is none."""
+    return {n: _ESCAPES.get(options[n], options[n]) for n in ("sep", "quote", "escape") if n in options}
 
 
 def csv_trouble(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Options of which Spark understands more than can be checked here, and why."""
     for name, sign in _signs(options).items():
-        if len(sign) > 1 or (not sign and name in ("sep", "delimiter")):
+        if len(sign) > 1 or (not sign and name == "sep"):
             yield name, f"is {sign!r}, which is not a single sign"
 
 
@@ -64,7 +63,7 @@ def open_csv(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
     signs = _signs(options)
     quote = signs.get("quote", '"')
     parse = csv.ParseOptions(
-        delimiter=signs.get("sep", signs.get("delimiter", ",")),
+        delimiter=signs.get("sep", ","),
         quote_char=quote or False,
         # Twice is how a quote is written in quotes, for Arrow, unless it is told otherwise.
         escape_char=False if signs.get("escape", quote) == quote else signs["escape"] or False,
