@@ -506,6 +506,8 @@ def test_csv(tmp_path: Path):
         ({"sep": r"\t"}, "1\tx\t1.5\t2026-11-15\n"),
         ({"escape": '"'}, '1,"x",1.5,2026-11-15\n'),
         ({"quote": ""}, "1,x,1.5,2026-11-15\n"),
+        ({"lineSep": "\r"}, "1,x,1.5,2026-11-15\r"),
+        ({"lineSep": "\r\n"}, "1,x,1.5,2026-11-15\r\n"),
     ],
 )
 def test_signs_of_csv(options: dict[str, str], text: str, tmp_path: Path):
@@ -539,6 +541,8 @@ def test_options_that_are_refused_in_any_case(tmp_path: Path):
         ("json", {"multiline": True}, "JSON over several lines is not supported"),
         ("csv", {"TIMEZONE": "CET"}, "times that name no zone are in UTC"),
         ("csv", {"Delimiter": "||"}, r"the option `sep` is '\|\|', which is not a single sign"),
+        ("csv", {"lineSep": ";", "header": "true"}, "the option `lineSep` is ';', which is not a line break"),
+        ("json", {"LINESEP": ";"}, "the option `lineSep` is ';', which is not a line break\n.*write the files with one"),
         ("csv", {"header": "true", "Header": "false"}, "`header` is 'true', and as `Header` it is 'false'\n.*keep one"),
     ):
         with pytest.raises(JobError, match=said):

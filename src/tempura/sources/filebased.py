@@ -30,7 +30,7 @@ from tempura.sources.parquet import open_parquet
 from tempura.sources.source import Change, Files, Format, Options, Part, Reading, Source, TableStatistics, Version
 from tempura.sources.sparktypes import quoted, same_type, text
 from tempura.sources.summary import Known, Summary, sampled
-from tempura.sources.textual import csv_trouble, open_csv, open_json, rough_rows
+from tempura.sources.textual import open_csv, open_json, rough_rows, trouble
 
 _OPEN = {"parquet": open_parquet, "csv": open_csv, "json": open_json}
 _TEXT_OPTIONS = {"mode": "FAILFAST", "timeZone": "UTC"}
@@ -91,7 +91,7 @@ class FileBased(Source):
                 f"table {self.table!r}: times that name no zone are in UTC, whatever `timeZone` says",
                 hint="drop the option, and declare local times as timestamp_ntz",
             )
-        for name, why in csv_trouble(told) if self.format == "csv" else ():
+        for name, why in trouble(self.format, told):
             raise JobError(f"table {self.table!r}: the option `{name}` {why}", hint="write the files with one that is")
         for name in self.hidden:
             if name not in names(self.columns) and name not in self.hidden_types:

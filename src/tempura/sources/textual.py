@@ -48,11 +48,13 @@ def _signs(options: Mapping[str, str]) -> dict[str, str]:
     return {n: _ESCAPES.get(options[n], options[n]) for n in ("sep", "quote", "escape") if n in options}
 
 
-def csv_trouble(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def trouble(format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Options of which Spark understands more than can be checked here, and why."""
-    for name, sign in _signs(options).items():
+    for name, sign in _signs(options).items() if format == "csv" else ():
         if len(sign) > 1 or (not sign and name == "sep"):
             yield name, f"is {sign!r}, which is not a single sign"
+    if options.get("lineSep", "\n") not in ("\n", "\r", "\r\n"):
+        yield "lineSep", f"is {options['lineSep']!r}, which is not a line break"
 
 
 @contextmanager
