@@ -549,6 +549,18 @@ def test_options_that_are_refused_in_any_case(tmp_path: Path):
             text_source(tmp_path, format, options=options)
 
 
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_rows_of_many_bytes(format: str, tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    rows = [(i, "x" * size, 1.5, "2026-11-15") for i, size in enumerate((1, 2_500_000, 1, 1_500_000))]
+    named = (dict(zip(("id", "name", "price", "at"), row, strict=True)) for row in rows)
+    lines = {"csv": (",".join(map(str, row)) for row in rows), "json": map(json.dumps, named)}[format]
+    (tmp_path / f"data/a.{format}").write_text("\n".join(lines))
+    source = text_source(tmp_path, format, options={})
+    version = pinned(source)
+    assert source.change(None, version) == Change(4, 0) and version["arrival"].startswith("2026-11-15")
+
+
 def test_batches_that_are_left_for_later_bind_nobody(tmp_path: Path):
     write(tmp_path / "data/14-00/x.parquet", id=[1], extra=[2])
     source = folders(tmp_path, ignore_new_columns=True)

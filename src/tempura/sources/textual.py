@@ -7,7 +7,7 @@ found here is found before anything runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from tempura.sources.sparktypes import arrow_type
 from tempura.sources.summary import SAMPLE
 
 _EMPTY = re.compile(r"Empty (CSV|JSON) file")
+_LONG = re.compile(r"straddles two block boundaries")
 
 
 class TextContents(Contents):
@@ -37,6 +38,20 @@ class TextContents(Contents):
 
     def sample(self) -> Any:
         return self._first
+
+
+_BLOCKS = (1 << 20, 1 << 26, (1 << 31) - 1)
+"""How many bytes Arrow takes at once. A row that is longer is read in larger blocks."""
+
+
+def _in_blocks(read: Callable[[int], Contents]) -> Contents:
+    for block in _BLOCKS[:-1]:
+        try:
+            return read(block)
+        except pa.ArrowInvalid as error:
+            if not _LONG.search(str(error)):
+                raise
+    return read(_BLOCKS[-1])
 
 
 _ESCAPES = {r"\t": "\t", r"\u0000": "", r"\\": "\\", r"\"": '"', r"\'": "'"}
@@ -60,6 +75,10 @@ def trouble(format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]
 @contextmanager
 def open_csv(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
     """The contents of a CSV file: its names come from its header, or else by position from the layout."""
+    yield _in_blocks(lambda block: _csv(filesystem, path, layout, block))
+
+
+def _csv(filesystem: Any, path: str, layout: Layout, block: int) -> Contents:
     options = layout.options
     header = layout.on("header")
     signs = _signs(options)
@@ -75,6 +94,7 @@ def open_csv(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
         column_names=None if header else list(layout.types),
         encoding=options.get("encoding", "utf-8"),
         use_threads=False,
+        block_size=block,
     )
     convert = csv.ConvertOptions(
         column_types={name: arrow_type(kind) for name, kind in layout.types.items()},
@@ -88,15 +108,12 @@ def open_csv(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
         except pa.ArrowInvalid as error:
             if not _EMPTY.search(str(error)):
                 raise
-            yield _nothing(layout)
-            return
+            return _nothing(layout)
         others = {name: "string" for name in batches.schema.names if name not in layout.types}
         if not others:
-            yield _from_batches(batches, layout)
-            return
+            return _from_batches(batches, layout)
     # What Arrow would infer of them from the first rows need not hold for the last.
-    with open_csv(filesystem, path, replace(layout, types={**layout.types, **others})) as contents:
-        yield contents
+    return _csv(filesystem, path, replace(layout, types={**layout.types, **others}), block)
 
 
 def _from_batches(batches: Any, layout: Layout) -> Contents:
@@ -116,19 +133,22 @@ def _from_batches(batches: Any, layout: Layout) -> Contents:
 @contextmanager
 def open_json(filesystem: Any, path: str, layout: Layout) -> Generator[Contents]:
     """The contents of a file with one JSON object a line; a key that no line has is a column of NULLs."""
+    yield _in_blocks(lambda block: _json(filesystem, path, layout, block))
+
+
+def _json(filesystem: Any, path: str, layout: Layout, block: int) -> Contents:
     fields = [(name, arrow_type(kind)) for name, kind in layout.types.items() if _plain(kind)]
     parse = json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="infer")
     with filesystem.open_input_stream(path) as stream:
         try:
-            table = json.read_json(stream, json.ReadOptions(use_threads=False), parse)
+            table = json.read_json(stream, json.ReadOptions(use_threads=False, block_size=block), parse)
         except pa.ArrowInvalid as error:
             if not _EMPTY.search(str(error)):
                 raise
-            yield _nothing(layout)
-            return
+            return _nothing(layout)
     columns = dict(layout.types) | {n: "string" for n in table.column_names if n not in layout.types}
     keep = [name for name in layout.keep if name in table.column_names]
-    yield TextContents(columns, table.select(keep or table.column_names[:1]), table.slice(0, SAMPLE))
+    return TextContents(columns, table.select(keep or table.column_names[:1]), table.slice(0, SAMPLE))
 
 
 def _plain(kind: str) -> bool:
