@@ -542,7 +542,11 @@ def test_options_that_are_refused_in_any_case(tmp_path: Path):
         ("csv", {"TIMEZONE": "CET"}, "times that name no zone are in UTC"),
         ("csv", {"Delimiter": "||"}, r"the option `sep` is '\|\|', which is not a single sign"),
         ("csv", {"lineSep": ";", "header": "true"}, "the option `lineSep` is ';', which is not a line break"),
-        ("json", {"LINESEP": ";"}, "the option `lineSep` is ';', which is not a line break\n.*write the files with one"),
+        (
+            "json",
+            {"LINESEP": ";"},
+            "the option `lineSep` is ';', which is not a line break\n.*write the files with one",
+        ),
         ("csv", {"header": "true", "Header": "false"}, "`header` is 'true', and as `Header` it is 'false'\n.*keep one"),
     ):
         with pytest.raises(JobError, match=said):
@@ -673,12 +677,65 @@ def test_json(tmp_path: Path):
     assert bag(source.delta(first, second)) == Counter({(1, "x", None): 1})
     for text, said in (
         ('{"id": 3, "tax": 1, "at": "2026-11-16"}\n', "the column 'tax' (string), not declared, was added"),
-        ('{"id": "3", "at": "2026-11-16"}\n', "Column(/id) changed from number to string"),
+        ('{"id": "3", "at": "2026-11-16"}\n', "in line 1 the column 'id' is '3', which is no bigint"),
         ('{"id": 3}\n', "have no value in the arrival column 'at'"),
         ('{"id": 3, ', "cannot be read as json"),
     ):
         (tmp_path / "data/c.json").write_text(text)
         assert said in error(source, second)
+
+
+SPARKS_JSON = """\
+{"id": 1, "name": "x", "price": 1.5, "level": 0.5, "more": {"a": 1}, "at": "2026-11-15"}
+
+{"id": 2, "name": 12, "price": "2.50", "level": "NaN", "at": "2026-11-16 12:00:00"}
+{"id": 3, "name": {"a": 1}, "price": 1, "level": -Infinity, "more": {"a": 2, "b": []}, "at": "2026-11-15"}
+{"id": 4, "name": null, "level": "+INF", "seen": 1763164800, "at": "2026-11-15"}
+"""
+
+
+def test_json_that_spark_reads_and_arrow_does_not(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    columns = (
+        *TEXT,
+        Column("level", "double"),
+        Column("more", "struct<a: int, b: array<int>>"),
+        Column("seen", "timestamp"),
+    )
+    (tmp_path / "data/a.json").write_text(SPARKS_JSON)
+    source = text_source(tmp_path, "json", columns=columns, options={})
+    version = pinned(source)
+    assert source.change(None, version) == Change(4, 0) and version["arrival"] == "2026-11-16 12:00:00.000000+00:00"
+    assert source.change(None, pinned(source, upto="2026-11-15")) == Change(3, 0)
+    statistics = source.statistics(version).columns
+    assert statistics["name"].null_share == 0.25 and statistics["level"].distinct == 4
+    for text, said in (
+        ('{"id": 1.0, "name": 1}\n', "in line 2 the column 'id' is 1.0, which is no bigint"),
+        ('{"id": true, "name": 1}\n', "in line 2 the column 'id' is True"),
+        ('{"id": 9223372036854775808}\n', "in line 2 the column 'id' is 9223372036854775808"),
+        ('{"id": 1, "name": 1, "level": "1.5"}\n', "in line 2 the column 'level' is '1.5', which is no double"),
+        ('{"id": 1, "name": 1, "at": 2026}\n', "in line 2 the column 'at' is 2026, which is no timestamp"),
+        ('{"name": 1, "tax": 0}\n', "the column 'tax' (string), not declared, was added"),
+        ('[{"id": 1}]\n', "line 2 is not one object"),
+        ("{'id': 1}\n", "line 2, at character 2: Expecting property name enclosed in double quotes"),
+        ('{"name": ' + "[" * 100_000, "line 2 is nested too deeply"),
+    ):
+        (tmp_path / "data/b.json").write_text('{"name": "x", "at": "2026-11-17"}\n' + text)
+        assert said in error(source, version)
+
+
+def test_json_without_columns_to_keep(tmp_path: Path):
+    (tmp_path / "data/1").mkdir(parents=True)
+    (tmp_path / "data/1/a.json").write_text('{"name": "x"}\n{"name": 1}\n{}\n')
+    source = folders(tmp_path, format="json", columns=TEXT)
+    assert source.change(None, pinned(source)) == Change(3, 0)
+
+
+def test_decimal_arrivals_of_json_are_written_either_way(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.json").write_text('{"at": 1}\n{"at": "10.50"}\n{"at": 1e1}\n')
+    source = text_source(tmp_path, "json", columns=(Column("at", "decimal(7,2)"),), arrival="at")
+    assert pinned(source)["arrival"] == "10.50"
 
 
 def test_text_needs_types(tmp_path: Path):

@@ -75,6 +75,28 @@ def test_options_in_any_case_are_one_to_spark_and_to_the_source(spark: SparkSess
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("json", '{"o": 1, "c": "x", "p": 1}\n{"o": 2, "c": 12, "p": "3.10"}\n{"o": 3, "c": {"a": [1]}}\n\n{"o": 4}\n'),
+        ("json", '{"o": 1, "o": 2, "c": 1.10}\n{"c": true, "p": 1e1}\n'),
+        ("csv", '"1","","1"\n"2","x",""\n"","",""\n3,,\n'),
+        ("csv", '"NA","","1"\n,NA,"NA"\n'),
+    ],
+)
+def test_what_spark_reads_is_not_refused(spark: SparkSession, tmp_path: Path, name: Any, text: str):
+    (tmp_path / f"a.{name}").write_text(text)
+    options = {"nullValue": "NA"} if "NA" in text else {}
+    source = FilesSource(table="s", path=str(tmp_path), format=name, columns=SCHEMA, options=options)
+    version = source.pin(None)
+    found = rows(read(spark, source.snapshot(version)))
+    assert source.change(None, version).inserted == len(found)
+    shares = {c: s.null_share for c, s in source.statistics(version).columns.items()}
+    nulls = {c.name: sum(row[i] is None for row in found) for i, c in enumerate(SCHEMA)}
+    if not options:
+        assert shares == {c: n / len(found) for c, n in nulls.items()}
+
+
+@pytest.mark.parametrize(
     ("name", "text", "said"),
     [("csv", "1,a,much\n", "Character m is neither a decimal digit"), ("json", '{"o": "one"}\n', "field name 'o'")],
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from tempura.sources.arrow import csv, json, pa
 from tempura.sources.contents import Contents, Layout
+from tempura.sources.jsonlines import read_lines
 from tempura.sources.sparktypes import arrow_type
 from tempura.sources.summary import SAMPLE
 
@@ -98,9 +99,9 @@ def _csv(filesystem: Any, path: str, layout: Layout, block: int) -> Contents:
     )
     convert = csv.ConvertOptions(
         column_types={name: arrow_type(kind) for name, kind in layout.types.items()},
-        null_values=[options.get("nullValue", "")],
+        # To Spark what is empty is NULL, and so is what is written as NULL, in quotes or not.
+        null_values=[options.get("nullValue", ""), ""],
         strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
     )
     with filesystem.open_input_stream(path) as stream:
         try:
@@ -143,12 +144,25 @@ def _json(filesystem: Any, path: str, layout: Layout, block: int) -> Contents:
         try:
             table = json.read_json(stream, json.ReadOptions(use_threads=False, block_size=block), parse)
         except pa.ArrowInvalid as error:
-            if not _EMPTY.search(str(error)):
+            if _EMPTY.search(str(error)):
+                return _nothing(layout)
+            if _LONG.search(str(error)):
                 raise
-            return _nothing(layout)
-    columns = dict(layout.types) | {n: "string" for n in table.column_names if n not in layout.types}
+            return _by_line(filesystem, path, layout)
     keep = [name for name in layout.keep if name in table.column_names]
-    return TextContents(columns, table.select(keep or table.column_names[:1]), table.slice(0, SAMPLE))
+    kept = table.select(keep or table.column_names[:1])
+    return TextContents(_named(table.column_names, layout), kept, table.slice(0, SAMPLE))
+
+
+def _by_line(filesystem: Any, path: str, layout: Layout) -> Contents:
+    """What Arrow cannot read; Spark may."""
+    with filesystem.open_input_stream(path) as stream:
+        found, kept, first = read_lines(stream, layout)
+    return TextContents(_named(found, layout), kept, first)
+
+
+def _named(found: Sequence[str], layout: Layout) -> dict[str, str]:
+    return {**layout.types, **{name: "string" for name in found if name not in layout.types}}
 
 
 def _plain(kind: str) -> bool:
