@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bench._plots_style import COLOURS, bars, common_legend, key_parts, ordered, plain_log
+from bench._plots_style import COLOURS, bars, common_legend, dots, key_parts, names_beside, ordered, plain_log
 from bench.calibration import GUESS, HERE, SHIPPED, runs_of
+from bench.choice import CLOSE
 from bench.refresh import AIM
 from bench.warehouse import KINDS, ratios_of
 
 Document = Mapping[str, Any]
 TASKS, JVM, BATCH = "#0072B2", "#D55E00", "#999999"
-METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
 
 
 def warehouse(document: Document) -> Figure:
@@ -112,37 +112,42 @@ def limit(document: Document) -> Figure:
 
 
 def choice(document: Document) -> Figure:
-    """The chosen plan against the best of its rivals, and all estimates against measurements."""
+    """The chosen plan against the best of its rivals, by tasks and by the JVM, and estimates against measurements of each plan."""
     cells = document["cells"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8))
-    mine = {key: c["measured"]["all"] for key, c in cells.items()}
-    rival = {key: min(v for m, v in c["measured"].items() if m != "all") for key, c in cells.items()}
-    low, high = _range([*mine.values(), *rival.values()])
-    left.fill_between([low, high], [low, low], [1.1 * low, 1.1 * high], color="#0072B2", alpha=0.1, label="best, or within 10 %")  # fmt: skip
-    left.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
-    left.plot(list(rival.values()), list(mine.values()), "o", color=TASKS, markersize=6)
-    for key in mine:
-        if mine[key] > 1.1 * rival[key]:
-            left.annotate(key, (rival[key], mine[key]), fontsize=8, xytext=(4, 4), textcoords="offset points")
-    _logarithmic(left, low, high)
-    left.set_xlabel("best other plan, CPU seconds")
-    left.set_ylabel("chosen plan, CPU seconds")
-    left.legend(loc="upper left")
-    for m in ordered(m for c in cells.values() for m in c["estimated"]):
-        pairs = [(c["estimated"][m], c["measured_jvm"][m]) for c in cells.values() if c["estimated"].get(m)]
-        right.plot([e for e, _ in pairs], [v for _, v in pairs], "o", color=COLOURS[m], label=_named(m), markersize=5, markeredgecolor="white", markeredgewidth=0.3)  # fmt: skip
-    every = [v for c in cells.values() for part in ("estimated", "measured_jvm") for v in c[part].values() if v]
-    low, high = _range(every)
+    figure, (*both, right) = plt.subplots(1, 3, figsize=(15, 5))
+    for axes, part, word in zip(both, ("measured", "measured_jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
+        # What takes nothing, as the query of tables that never change, has no place on these axes.
+        rivals = {
+            key: (min(v for m, v in c[part].items() if m != "all"), c[part]["all"])
+            for key, c in cells.items() if all(c[part].values())
+        }  # fmt: skip
+        low, high = _range([v for pair in rivals.values() for v in pair], room=1.6)
+        axes.fill_between([low, high], [low, low], [CLOSE * low, CLOSE * high], color=TASKS, alpha=0.1)  # fmt: skip
+        axes.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
+        axes.plot(*zip(*rivals.values(), strict=True), "o", color=TASKS, markersize=6)
+        missed = {key: pair for key, pair in rivals.items() if pair[1] > CLOSE * pair[0]}
+        _logarithmic(axes, low, high)
+        names_beside(axes, missed, low, high)
+        axes.set_title(f"{word}: best, or within 10 %, in {len(rivals) - len(missed)} of {len(rivals)}")
+        axes.set_xlabel("best other plan, seconds")
+        axes.set_ylabel("chosen plan, seconds")
+    plans = [(m, c["estimated"][m], c["measured_jvm"][m]) for c in cells.values() for m in c["distinct"]]
+    plans = [plan for plan in plans if all(plan)]
+    for m in sorted({m for m, _, _ in plans}, key=list(COLOURS).index):
+        mine = [(estimated, measured) for name, estimated, measured in plans if name == m]
+        right.plot(*zip(*mine, strict=True), "o", color=COLOURS[m], label=_named(m), markersize=5, markeredgecolor="white", markeredgewidth=0.3)  # fmt: skip
+    low, high = _range([seconds for _, *pair in plans for seconds in pair])
     right.plot([low, high], [low, high], color="#666666", linewidth=0.9, linestyle="--")
     _logarithmic(right, low, high)
-    right.set_xlabel("estimated, CPU seconds")
-    right.set_ylabel("measured, CPU seconds of the JVM")
+    right.set_title("estimates, each plan once")
+    right.set_xlabel("estimated, seconds")
+    right.set_ylabel("CPU of the JVM, seconds")
     right.legend(loc="upper left", fontsize=9)
     return figure
 
 
-def _range(values: list[float]) -> tuple[float, float]:
-    return min(values) / 1.3, max(values) * 1.3
+def _range(values: list[float], room: float = 1.3) -> tuple[float, float]:
+    return min(values) / room, max(values) * room
 
 
 def _logarithmic(axes: Axes, low: float, high: float) -> None:
@@ -156,27 +161,28 @@ def _logarithmic(axes: Axes, low: float, high: float) -> None:
 
 
 def peers(document: Document) -> Figure:
-    """CPU of each system for each view; a cross where it refuses."""
+    """CPU of each system for each view, relative to Tempura's; a cross where it refuses."""
     cells = document["cells"]
     views = ordered(key.rsplit(" ", 1)[0] for key in cells)
     systems = ordered(key.rsplit(" ", 1)[1] for key in cells)
     palette = dict(zip(systems, ("#0072B2", "#999999", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"), strict=False))  # fmt: skip
     figure, axes = plt.subplots(figsize=(11, 4.2))
-    heights = {s: [cells[f"{v} {s}"].get("cpu") or 0.0 for v in views] for s in systems}
-    width = bars(axes, views, heights, palette)
-    floor = 0.8 * min((h for values in heights.values() for h in values if h), default=1.0)
-    for k, system in enumerate(systems):
-        for n, view in enumerate(views):
-            if cells[f"{view} {system}"].get("refused"):
-                middle = n + (k - (len(systems) - 1) / 2) * width
-                axes.plot(middle, floor * 1.15, "x", color=palette[system], markersize=7, markeredgewidth=2)
-    axes.set_yscale("log")
-    axes.set_ylim(bottom=floor)
-    plain_log(axes.yaxis)
-    axes.set_ylabel("CPU seconds")
+    unit = {view: cells[f"{view} tempura"].get("cpu") for view in views}
+    times = {s: [_over(cells[f"{v} {s}"].get("cpu"), unit[v]) for v in views] for s in systems}
+    dots(axes, views, times, palette)
+    axes.axhline(1, color="#666666", linewidth=0.9, linestyle="--", zorder=0)
+    for n, seconds in enumerate(unit.values()):
+        told = "–" if seconds is None else f"{seconds:.3g} s"
+        axes.text(n, 1.0, told, ha="center", va="bottom", fontsize=9, color="#444444", transform=axes.get_xaxis_transform())  # fmt: skip
+    axes.set_title("above, what Tempura takes", loc="left", pad=18)
+    axes.set_ylabel("CPU relative to Tempura's")
     cross = Line2D([], [], color="#444444", marker="x", linestyle="none", markeredgewidth=2)
     common_legend(figure, axes, 4, **{"refused or not installed": cross})
     return figure
+
+
+def _over(one: float | None, other: float | None) -> float | None:
+    return one / other if one and other else None
 
 
 def _real(document: Document, part: str, label: str) -> Figure:
@@ -197,11 +203,9 @@ def _real(document: Document, part: str, label: str) -> Figure:
         axes.set_title(f"{word}; above, what recomputing takes", loc="left", pad=18)
         axes.set_ylabel(f"{label}\nrelative to recomputing")
     megabytes = {_named(m): [cells[f"{g} {m}"]["bytes_shuffled"] / 1e6 for g in groups] for m in names}
-    bars(panels[-1], labels, megabytes, colours)
+    dots(panels[-1], labels, megabytes, colours)
     panels[-1].set_title("shuffled, at all points together", loc="left")
     panels[-1].tick_params(axis="x", labelsize=8 if len(groups) > 8 else 11)
-    panels[-1].set_yscale("log")
-    plain_log(panels[-1].yaxis)
     panels[-1].set_ylabel("MB")
     common_legend(figure, panels[0], len(names))
     return figure

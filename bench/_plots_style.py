@@ -55,6 +55,44 @@ def bars(
     return width
 
 
+def dots(
+    axes: Axes, groups: Sequence[str], heights: Mapping[str, Sequence[float | None]], colours: Mapping[str, str]
+) -> None:
+    """Points side by side on a logarithmic axis, a group for each label; a cross at the bottom where there is none.
+
+    A bar would begin at some floor, and its length say nothing.
+    """
+    step = 0.6 / len(heights)
+    for k, (name, values) in enumerate(heights.items()):
+        place = {n: n + (k - (len(heights) - 1) / 2) * step for n in range(len(groups))}
+        taken = {place[n]: value for n, value in enumerate(values) if value}
+        axes.plot(list(taken), list(taken.values()), "o", color=colours[name], label=name, markersize=7)
+        none = [place[n] for n, value in enumerate(values) if value is None]
+        bottom = axes.get_xaxis_transform()
+        axes.plot(none, [0.04] * len(none), "x", color=colours[name], markersize=7, markeredgewidth=2, transform=bottom)
+    for n in range(1, len(groups)):
+        axes.axvline(n - 0.5, color="#E6E6E6", linewidth=0.8)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.tick_params(axis="x", length=0)
+    axes.set_yscale("log")
+    shown = [value for values in heights.values() for value in values if value]
+    axes.set_ylim(min(shown, default=1) / 1.8, max(shown, default=1) * 1.3)
+    plain_log(axes.yaxis)
+
+
+def names_beside(axes: Axes, points: Mapping[str, tuple[float, float]], low: float, high: float) -> None:
+    """Names to the left of their points on logarithmic axes from low to high, one above the other where they would meet."""
+    step = (high / low) ** 0.035
+    level = 0.0
+    for name, (x, y) in sorted(points.items(), key=lambda point: point[1][1]):
+        level = max(y * step, level * step)
+        axes.annotate(
+            name, (x, y), (x / step**1.5, level), ha="right", va="center", fontsize=8, color="#444444",
+            arrowprops={"arrowstyle": "-", "color": "#BBBBBB", "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3},
+        )  # fmt: skip
+
+
 def legend_above(axes: Axes, columns: int) -> None:
     """The legend above the plot, where it hides nothing."""
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)

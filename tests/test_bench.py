@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.text import Annotation
 from rich.table import Table
 
 from bench import (
@@ -154,7 +155,7 @@ ON_SPARK: dict[str, dict[str, Any]] = {
     "refresh": {"star": {side: {"cpu": 2.0, "tasks": 1.0, "compiling": 0.5, "garbage": 0.1, "driver": 0.4} for side in ("last", "batch")}},
     "growth": {f"star {h}x": CPU | {"history": h} for h in (1, 2, 4)},
     "limit": {"q40": CPU | {"least_cpu": 0.5, "least_jvm": 1.0}},
-    "choice": {"q40 delta-big": {"measured": dict.fromkeys(METHODS, 1.0), "measured_jvm": dict.fromkeys(METHODS, 3.0), "estimated": dict.fromkeys(METHODS, 2.0)}},
+    "choice": {"q40 delta-big": {"measured": dict.fromkeys(METHODS, 1.0), "measured_jvm": dict.fromkeys(METHODS, 3.0), "estimated": dict.fromkeys(METHODS, 2.0), "distinct": ["all", "IM1"]}},
     "peers": {"sums tempura": {"cpu": 1.0, "refused": None}, "sums streaming": {"cpu": None, "refused": "no"}},
     "real-ivm": {f"q40 delta-big {m}": CPU for m in METHODS},
     "real-pdw": {f"q40 delta-big {m}": CPU for m in METHODS},
@@ -179,6 +180,35 @@ def test_the_report_has_every_finished_experiment(tmp_path: Path, capsys: pytest
     assert "✗" in page and "a &lt; b" in page and "What &lt;it&gt; shows." in page
     assert not re.search(r"""(src|href)=["'](?!#)""", page.replace("xlink:href", "href")), "the page needs other files"
     assert {p.stem for p in tmp_path.glob("*.svg")} == {*ON_SPARK, "planning"}
+
+
+def test_a_plan_of_several_methods_is_drawn_once_and_what_was_missed_is_named():
+    took = dict.fromkeys(METHODS, 1.0)
+    cell = {"estimated": took, "distinct": ["all", "OJV"]}
+    cells = {
+        "q1 delta-R": cell | {"measured": took, "measured_jvm": took | {"all": 1.2}},
+        "q1 delta-RS": cell | {"measured": took, "measured_jvm": took | {"all": 1.2}},
+        "q2 delta-R": cell | {"measured": took | {"all": 0.0}, "measured_jvm": took},
+    }
+    figure = _plots.figure_of(document("choice", cells))
+    assert figure is not None
+    tasks, jvm, plans = figure.axes
+    assert [t.get_text() for t in tasks.texts] == [] and tasks.get_title().endswith("in 2 of 2")
+    assert [t.get_text() for t in jvm.texts] == ["q1 delta-R", "q1 delta-RS"] and jvm.get_title().endswith("in 1 of 3")
+    assert len({t.xyann for t in jvm.texts if isinstance(t, Annotation)}) == 2, "one above the other"
+    drawn = [line for line in plans.lines if line.get_marker() == "o"]
+    assert [line.get_label() for line in drawn] == ["all methods", "OJV"]
+    assert sum(len(line.get_xdata()) for line in drawn) == 6
+
+
+def test_peers_are_points_relative_to_tempura_and_crosses():
+    cells = {"sums tempura": 2.0, "sums flink": 2.5, "pairs tempura": 1.0, "pairs flink": None}
+    figure = _plots.figure_of(document("peers", {key: {"cpu": cpu} for key, cpu in cells.items()}))
+    assert figure is not None
+    (axes,) = figure.axes
+    points = [list(line.get_ydata()) for line in axes.lines if line.get_marker() == "o"]
+    crosses = [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "x"]
+    assert points == [[1.0, 1.0], [1.25]] and crosses == [0, 1] and not axes.patches
 
 
 def test_a_figure_that_cannot_be_drawn_costs_no_page(tmp_path: Path):
