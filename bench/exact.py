@@ -35,6 +35,8 @@ from tests.random_graphs import random_graph
 
 SMALL = "q3,q6,q15,q37,q42,q43,q52,q55,q82,q93,q96"
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "sales" / "job.yaml"
+RUNNING = "running example"
+"""Its cell: it is always there, and alone says nothing of the queries that were asked for."""
 NONE = 1e-9
 """A gap that is but rounding."""
 ABOUT = 0.01
@@ -51,7 +53,7 @@ def run(
 ) -> None:
     """Compare greedy sharing with the exact optimum."""
     found = experiment("exact", sf, out, places=places, largest=largest, graphs=graphs)
-    found.cell("running example", lambda: planner_gap(Job.load(EXAMPLE), places, largest))
+    found.cell(RUNNING, lambda: planner_gap(Job.load(EXAMPLE), places, largest))
     for q in query_numbers(queries):
         for kind in ("warehouse", "refresh"):
             job = _planned.job_of(
@@ -66,18 +68,18 @@ def run(
 def finish(found: Experiment) -> None:
     """The table, and how often greedy sharing found the optimum."""
     planner = {key: c for key, c in found.cells.items() if "exact" in c}
-    optimal, worst = (
-        sum(c["gap"] < NONE for c in planner.values()),
-        max((c["gap"] for c in planner.values()), default=0.0),
-    )
+    left_out = [f"{key}: {c['left_out']}" for key, c in found.cells.items() if "left_out" in c]
+    optimal = sum(c["gap"] < NONE for c in planner.values())
+    worst = max((c["gap"] for c in planner.values()), default=0.0)
+    saved = sum(c["exact"] < c["unshared"] * (1 - NONE) for c in planner.values())
+    said = f"optimal on {optimal} of {len(planner)}, worst gap {worst:.3%}; sharing saves something on {saved}, {len(left_out)} were left out"
     text = f"greedy sharing within {ABOUT:.0%} of the optimum wherever that is found, on planner graphs"
-    found.expect(text, f"optimal on {optimal} of {len(planner)}, worst gap {worst:.3%}", worst <= ABOUT)
+    found.expect(text, said, worst <= ABOUT if planner.keys() - {RUNNING} else None)
     for key, c in found.cells.items():
         if "graphs" in c:
             said = f"optimal on {c['optimal']} of {c['graphs']}, mean gap {c['mean']:.3%}, worst {c['worst']:.1%}; {c['too_large']} more were too large for an optimum"
-            found.expect(
-                f"greedy sharing within {ABOUT:.0%} of the optimum on average, {key}", said, c["mean"] <= ABOUT
-            )
+            text = f"greedy sharing within {ABOUT:.0%} of the optimum on average, {key}"
+            found.expect(text, said, c["mean"] <= ABOUT if c["graphs"] else None)
     rows = [
         [key, f"{c['alternatives']:,}", str(c["places"]), *(f"{c[n]:.5g}" for n in ("unshared", "greedy", "exact")), f"{c['gap']:.3%}", f"{c['seconds']:.1f}"]
         for key, c in planner.items()
@@ -85,7 +87,6 @@ def finish(found: Experiment) -> None:
     shown = _planned.table_of(
         "Greedy sharing and the exact optimum on planner graphs cut down to few places", COLUMNS, rows
     )
-    left_out = [f"{key}: {c['left_out']}" for key, c in found.cells.items() if "left_out" in c]
     shown.caption = f"left out: {'; '.join(left_out)}" if left_out else None
     found.finish(shown)
 

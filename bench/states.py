@@ -56,7 +56,7 @@ def judge(found: Experiment, wanted: list[tuple[_effect.Setting, str]]) -> None:
     for name, part in (("each method alone", "bytes"), ("each method throughout", "throughout_bytes")):
         small = sum(all(c[0]["bytes"] <= COMPARABLE * other[part] for other in c[1:]) for c in cells)
         text = f"states of all methods together at most {COMPARABLE:g}x of those of {name}, in most settings"
-        found.expect(text, f"in {small} of {len(cells)}", small > len(cells) / 2)
+        found.expect(text, f"in {small} of {len(cells)} settings", small > len(cells) / 2)
     everything = sum(c[0]["bytes"] for c in cells)
     reused = sum(c[0]["bucketed"] for c in cells) / everything if everything else 0.0
     found.expect("part of the states that is a shuffle kept for later", f"{reused:.0%} of {everything / 1e9:,.1f} GB in all settings", None)  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench import _real, calibration, choice, growth, peers, real_sensitivity, warehouse
+from bench import _effect, _real, calibration, choice, exact, growth, peers, real_sensitivity, warehouse
 from bench._record import Experiment, experiment
 
 METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
@@ -193,3 +193,47 @@ def test_a_last_run_that_takes_nothing_is_no_division_by_zero(tmp_path: Path):
     group = by_method(0.0)
     real_sensitivity._judge(found, {"q41 delta-big": {**group, "wrong": group["IM1"]}})
     assert all(e["met"] for e in found.expectations)
+
+
+@pytest.mark.parametrize(
+    ("q10", "met"),
+    [({"left_out": "1408 alternatives"}, None), ({"gap": 0.0}, True), ({"gap": 0.02}, False)],
+)
+def test_sharing_is_judged_where_a_query_was_compared(q10: dict[str, Any], met: bool | None, tmp_path: Path):
+    compared = {
+        "alternatives": 9,
+        "places": 3,
+        "unshared": 2.0,
+        "greedy": 1.0,
+        "exact": 1.0,
+        "gap": 0.0,
+        "seconds": 1.0,
+    }
+    found = experiment("exact", 1, tmp_path)
+    found.cell(exact.RUNNING, lambda: compared)
+    found.cell("q10 refresh", lambda: q10 if "left_out" in q10 else compared | q10)
+    found.cell("random", lambda: {"graphs": 0, "too_large": 5, "optimal": 0, "mean": 0.0, "worst": 0.0})
+    exact.finish(found)
+    assert list(verdicts(found).values()) == [met, None], "over nothing compared there is nothing to judge"
+    assert f"{int(met is None)} were left out" in found.expectations[0]["figure"]
+
+
+@pytest.mark.parametrize(
+    ("all_methods", "alone", "throughout", "figures"),
+    [
+        (1.0, True, True, ["cheaper than each in 0", "cheaper than each in 1"]),
+        (1.1, False, True, ["q40 delta-big IM1 by 10.0%", "cheaper than each in 1"]),
+        (1.3, False, False, ["q40 delta-big IM1 by 30.0%", "q40 delta-big IM1 by 8.3%"]),
+    ],
+)
+def test_all_methods_are_held_against_each_alone_and_throughout(
+    all_methods: float, alone: bool, throughout: bool, figures: list[str], tmp_path: Path
+):
+    found = experiment("effect-ivm", 1, tmp_path)
+    for m in METHODS:
+        cost = all_methods if m == "all" else 1.0
+        found.cell(f"q40 delta-big {m}", lambda cost=cost: {"cost": cost, "throughout": 1.2})
+    _effect.never_dearer(found, [((40, "delta-big"), None)])
+    assert [e["met"] for e in found.expectations] == [alone, throughout]
+    assert all(figure in e["figure"] for figure, e in zip(figures, found.expectations, strict=True))
+    assert [e["text"].split("any ")[1] for e in found.expectations] == ["alone or recomputing", "throughout"]
