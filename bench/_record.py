@@ -84,14 +84,16 @@ SHARED = ("tpcds", "_arrivals", "_scale1000", "_effect", "_planned", "_real", "_
 
 
 def code_version(name: str) -> str:
-    """A number for the code that plans and runs, for what deals the data, and for what a benchmark measures by."""
+    """A number for the code that plans and runs, for what deals the data, and for what a benchmark measures by: what all share, its own, and the files that its module names, `RESTS_ON`."""
     digest = hashlib.sha256()
     bench = ROOT / "bench"
-    own = [bench / f"{module}.py" for module in (*SHARED, name.replace("-", "_"))]
+    module = name.replace("-", "_")
+    own = [bench / f"{part}.py" for part in (*SHARED, module)]
     parts = [
         *(ROOT / "src").rglob("*.py"),
         *filter(Path.exists, own),
         *(bench / f"_{name}").glob("*"),
+        *(path for names in getattr(sys.modules.get(f"bench.{module}"), "RESTS_ON", ()) for path in ROOT.glob(names)),
         bench / "scale1.json",
     ]
     for path in sorted(filter(Path.is_file, parts)):

@@ -35,6 +35,8 @@ from tests.random_graphs import random_graph
 
 SMALL = "q3,q6,q15,q37,q42,q43,q52,q55,q82,q93,q96"
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "sales" / "job.yaml"
+RESTS_ON = ("tests/random_graphs.py", "examples/sales/*")
+"""They have graphs that are searched."""
 RUNNING = "running example"
 """Its cell: it is always there, and alone says nothing of the queries that were asked for."""
 NONE = 1e-9

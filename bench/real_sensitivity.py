@@ -18,6 +18,8 @@ from bench.sensitivity import WRONG
 if TYPE_CHECKING:
     from bench._spark import Place
 
+RESTS_ON = ("bench/sensitivity.py",)
+"""It says which pattern is taken for which."""
 MISTOLD = "wrong"
 """The job with all methods that says the other pattern."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,40 @@ def test_other_settings_code_and_versions_are_measured_anew(tmp_path: Path, monk
     monkeypatch.setattr(_record, "_java", lambda: "another")
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 5))
     assert log == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("limit", "bench/growth.py"), ("exact", "tests/random_graphs.py"), ("exact", "examples/sales/summary.sql"), ("real-sensitivity", "bench/sensitivity.py"),
+        ("limit", "bench/limit.py"), ("size", "bench/_planned.py"), ("size", "src/tempura/optimizer.py"),
+    ],
+)  # fmt: skip
+def test_a_benchmark_has_the_version_of_all_that_it_rests_on(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import_module(f"bench.{name.replace('-', '_')}")  # As its command does.
+    monkeypatch.setattr(_record, "ROOT", tmp_path)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    versions: list[str] = []
+    for text in ("one", "one", "two"):
+        path.write_text(text)
+        versions.append(_record.code_version(name))
+    assert versions[0] == versions[1] != versions[2]
+
+
+NO_FIGURES = {"real_pdw": ["bench.real_ivm"], "real_sensitivity": ["bench.choice"]}
+"""Modules that others take words, or ways to judge, of, not what they measure."""
+
+
+def test_benchmarks_name_what_they_rest_on():
+    for path in sorted(Path(_record.__file__).parent.glob("[!_]*.py")):
+        found = re.findall(r"^ *from ((?:bench|tests)\.[a-z]\w*) import", path.read_text(), re.MULTILINE)
+        taken = [name for name in found if name not in ("bench.tpcds", *NO_FIGURES.get(path.stem, ()))]
+        named = getattr(import_module(f"bench.{path.stem}"), "RESTS_ON", ())
+        assert not {name.replace(".", "/") + ".py" for name in taken} - set(named), path.name
+        assert all(list(_record.ROOT.glob(names)) for names in named), path.name
 
 
 def test_what_was_expected_stands_beside_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
