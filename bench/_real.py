@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -16,8 +17,8 @@ from pathlib import Path
 from rich.table import Table
 
 from bench import _arrivals
-from bench._record import Experiment
-from bench._spark import ALL, FULL, Figures, Place, Spent, Workbench, folder, weighted
+from bench._record import Experiment, say
+from bench._spark import ALL, FULL, WARM, Figures, Place, Spent, Workbench, folder, weighted
 from bench.states import COMPARABLE
 from tempura.job import Job
 from tempura.job.shapes import METHODS
@@ -26,6 +27,8 @@ from tempura.timeline import Timeline
 
 KEPT = ("state_bytes", "bucketed_bytes")
 """What is kept on disk for later points, at most, and what of it is a shuffle that these do not repeat."""
+EACH = (ALL, *METHODS, FULL)
+"""The cells of a query under a pattern."""
 CLOSE = 1.1
 """Within so much of the best is as good as the best: rounds differ by as much."""
 RACE = 1.5
@@ -56,8 +59,22 @@ def by_plan(jobs: Mapping[str, Place]) -> dict[str, list[str]]:
     return {names[0]: names for names in found.values()}
 
 
+def announced(jobs: Mapping[str, Place], what: str) -> dict[str, Place]:
+    """The jobs, of which each says when it begins, and in which round; recomputing is begun as one of them, in a place of its own."""
+    taken: Counter[str] = Counter()
+
+    def begun(place: Place, workspace: Path) -> Job:
+        name = workspace.name.removesuffix("-workspace")
+        taken[name] += 1
+        say(f"{what}, round {taken[name]}: {name}")
+        return place(workspace)
+
+    return {name: partial(begun, place) for name, place in jobs.items()}
+
+
 def methods_measured(
     bench: Workbench,
+    what: str,
     jobs: Mapping[str, Place],
     rounds: int,
     *,
@@ -67,11 +84,13 @@ def methods_measured(
     last: bool = False,
 ) -> dict[str, Figures]:
     """What each job takes at all points, or at the last one, with those before run only once; and recomputing. Jobs with the same plan are measured once."""
+    say(f"{what}: {len(jobs)} jobs are planned")
     same = by_plan(jobs)
     distinct = {first: jobs[first] for first in same}
+    say(f"{what}: {', '.join(distinct)} and {FULL} take turns, {WARM} rounds to warm up and {rounds} that count")
     with folder() as where:
         begun = bench.begin(distinct, where) if last else None
-        found = bench.turns(distinct, rounds, at=at, race=race, weigh=weigh, begun=begun)
+        found = bench.turns(announced(distinct, what), rounds, at=at, race=race, weigh=weigh, begun=begun)
     for point, work in recomputing_work(jobs[ALL]).items():
         if point in found[FULL]["points"]:
             found[FULL]["points"][point]["estimated"] = work
@@ -116,14 +135,13 @@ def cells(
     weigh: bool = False,
 ) -> dict[str, Figures]:
     """The cells of one query under one pattern, one per job and for recomputing: those stored, or all measured now, since they take turns."""
-    measured: dict[str, Figures] = {}
 
-    def figures(name: str) -> Figures:
-        if not measured:
-            measured.update(methods_measured(bench, jobs, rounds, at=at, race=race, weigh=weigh))
-        return summed(measured[name], weigh)
+    def measure() -> list[Figures]:
+        measured = methods_measured(bench, what, jobs, rounds, at=at, race=race, weigh=weigh)
+        return [summed(figures, weigh) for figures in measured.values()]
 
-    return {name: found.cell(f"{what} {name}", partial(figures, name)) for name in (*jobs, FULL)}
+    names = (*jobs, FULL)
+    return dict(zip(names, found.together([f"{what} {name}" for name in names], measure), strict=True))
 
 
 def judge(found: Experiment, groups: Mapping[str, Mapping[str, Figures]], what: str, paper: Sequence[str]) -> None:

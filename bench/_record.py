@@ -21,7 +21,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -101,6 +101,11 @@ def code_version(name: str) -> str:
     return digest.hexdigest()[:12]
 
 
+def say(what: str) -> None:
+    """Tell what is done within a cell, at once: it may take minutes."""
+    print(f"  {what}", flush=True)
+
+
 def wide_console() -> Console:
     """A console that prints whole tables into files."""
     return Console(width=None if sys.stdout.isatty() else 160)
@@ -143,6 +148,8 @@ class Experiment:
     commits: list[str] = field(default_factory=list[str])
     """Where the cells were measured: the same code may have several."""
     expectations: list[Figures] = field(default_factory=list[Figures])
+    total: int | None = None
+    """How many cells there will be, if that is known."""
     console: Console = field(default_factory=wide_console)
 
     @property
@@ -162,35 +169,47 @@ class Experiment:
 
     def cell(self, key: str, compute: Callable[[], Figures]) -> Figures:
         """The figures of a cell: those stored, or measured now and stored."""
-        stored = self.earlier.get(key)
-        line = stored or self._measured(key, compute)
-        self.cells[key] = line["figures"]
-        self.dates.append(line["date"])
-        self.commits.append(line.get("commit", "unknown"))
-        taken = "known" if stored else f"{line['seconds']:.1f} s"
-        self.console.print(
-            f"{self.name} {len(self.cells)}: {key} ({taken})  {_brief(line['figures'])}",
-            markup=False, highlight=False, overflow="ellipsis", no_wrap=True,
-        )  # fmt: skip
-        return line["figures"]
+        return self.together([key], lambda: [compute()])[0]
 
-    def _measured(self, key: str, compute: Callable[[], Figures]) -> Figures:
+    def together(self, keys: Sequence[str], compute: Callable[[], Sequence[Figures]]) -> list[Figures]:
+        """The figures of cells that are measured together, as they take turns: those stored, or all measured now if one is missing."""
+        known = all(key in self.earlier for key in keys)
+        lines = [self.earlier[key] for key in keys] if known else self._measured(keys, compute)
+        for key, line in zip(keys, lines, strict=True):
+            self.cells[key] = line["figures"]
+            self.dates.append(line["date"])
+            self.commits.append(line.get("commit", "unknown"))
+            taken = "known" if known else f"{line['seconds']:.1f} s" + (f" for {len(keys)}" if len(keys) > 1 else "")
+            self.console.print(
+                f"{self.name} {self._numbered(len(self.cells))}: {key} ({taken})  {_brief(line['figures'])}",
+                markup=False, highlight=False, overflow="ellipsis", no_wrap=True,
+            )  # fmt: skip
+        return [line["figures"] for line in lines]
+
+    def _measured(self, keys: Sequence[str], compute: Callable[[], Sequence[Figures]]) -> list[Figures]:
         started = time.perf_counter()
         # On a terminal it says what it is at; a file has the line that follows.
-        with self.console.status(f"{self.name} {len(self.cells) + 1}: {key}"):
-            figures = compute()
-        line = {
-            "key": key, "version": self.version, "place": self.place, "settings": self.settings, "date": _now(), "commit": commit(),
-            "seconds": time.perf_counter() - started, "figures": json.loads(json.dumps(figures, default=str)),
-        }  # fmt: skip
+        with self.console.status(f"{self.name} {self._numbered(len(self.cells) + 1)}: {', '.join(keys)}"):
+            measured = compute()
+        seconds = time.perf_counter() - started
+        lines = [
+            {
+                "key": key, "version": self.version, "place": self.place, "settings": self.settings, "date": _now(), "commit": commit(),
+                "seconds": seconds, "figures": json.loads(json.dumps(figures, default=str)),
+            }
+            for key, figures in zip(keys, measured, strict=True)
+        ]  # fmt: skip
         with self.path.open("a+b") as log:
             if log.tell() and not _ends_whole(self.path):
                 log.write(b"\n")
-            log.write(json.dumps(line).encode() + b"\n")
+            log.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
             log.flush()
             os.fsync(log.fileno())
-        self.earlier[key] = line
-        return line
+        self.earlier.update(zip(keys, lines, strict=True))
+        return lines
+
+    def _numbered(self, cell: int) -> str:
+        return f"{cell} of {self.total}" if self.total else str(cell)
 
     def expect(self, text: str, figure: str, met: bool | None) -> None:
         """What was expected, what came out, and whether that is as expected (None: there is nothing to judge)."""

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import _arrivals
+from bench._record import say
 from tempura.course import Pins
 from tempura.job import Job
 from tempura.spark.measure import event_log, jvm_seconds
@@ -137,7 +138,8 @@ class Workbench:
     @cached_property
     def gauge(self) -> Gauge:
         gauge = Gauge(self.spark)
-        for _ in range(self.warm_ups):
+        for n in range(self.warm_ups):
+            say(f"Spark is warmed up, {n + 1} of {self.warm_ups}")
             with folder() as place:
                 job = _arrivals.job(WARM_UP, 0.01, "delta-small", Timeline.refresh(), place / "workspace")
                 course(gauge, job)

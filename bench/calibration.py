@@ -69,9 +69,11 @@ def run(
     named = f"{profile.name} {hashlib.sha256(profile.read_bytes()).hexdigest()[:8]}" if profile else "measured here"
     found = _record.experiment("calibration", sf, out, rounds=rounds, warm=WARM, profile=named)
     bench = Workbench()
+    numbers = _record.query_numbers(queries)
+    found.total = 1 + len(numbers) * len(POLICIES)
     here = found.cell(PROFILE, partial(_calibrated, bench, profile))
     profiles = {GUESS: GUESSED, SHIPPED: DEFAULT, HERE: Profile(**here)}
-    for query in _record.query_numbers(queries):
+    for query in numbers:
         for policy in POLICIES:
             found.cell(f"q{query} {policy}", partial(_measured, bench, query, policy, sf, rounds, profiles))
     _judge(found)
@@ -93,7 +95,7 @@ def _calibrated(bench: Workbench, given: Path | None) -> Figures:
     from tempura.spark.calibrate import calibrate
 
     def told(what: str, part: int, parts: int) -> None:
-        typer.echo(f"  {part}/{parts} {what}")
+        _record.say(f"{part} of {parts}: {what}")
 
     return asdict(Profile.load(given) if given else calibrate(bench.spark, told=told).profile)
 
@@ -112,6 +114,7 @@ def _measured(
 
     taken: dict[str, list[Figures]] = {}
     for n in range(WARM + rounds):
+        _record.say(f"q{query} {policy}, round {n + 1} of {WARM + rounds}")
         with folder() as place:
             job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), place / "workspace", policy=policy)
             job = replace(job, cluster=itemized(DEFAULT))

@@ -45,7 +45,9 @@ def run(
     found = _record.experiment("choice", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
     wanted = _record.query_numbers(queries)
-    for pattern in _record.names_of(patterns, tpcds.PATTERNS):
+    dealt = _record.names_of(patterns, tpcds.PATTERNS)
+    found.total = len(dealt) * len(wanted)
+    for pattern in dealt:
         for query in wanted:
             found.cell(f"q{query} {pattern}", partial(_measured, bench, query, pattern, sf, rounds))
     _judge(found)
@@ -59,7 +61,7 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
 
     jobs = _real.method_jobs(query, sf, pattern, Timeline.refresh(), "latest-first")
     jobs[PLAN] = lambda workspace: replace(jobs[ALL](workspace), policy="full")
-    found = _real.methods_measured(bench, jobs, rounds, race=_real.RACE, last=True)
+    found = _real.methods_measured(bench, f"q{query} {pattern}", jobs, rounds, race=_real.RACE, last=True)
     last = {name: figures["points"]["t2"] for name, figures in found.items()}
     measured = {name: figures["task_cpu"] for name, figures in last.items()}
     jvm = {name: figures["jvm_cpu"] for name, figures in last.items()}

@@ -23,7 +23,9 @@ def run(
     """Exploration and sharing time by query complexity."""
     found = experiment("complexity", sf, out, points=points, repeat=repeat)
     rows: list[list[str]] = []
-    for n in query_numbers(queries):
+    numbers = query_numbers(queries)
+    found.total = len(numbers)
+    for n in numbers:
         job = _planned.job_of(n, sf, "delta-small", _planned.warehouse(points))
         c = found.cell(f"q{n}", lambda job=job: _planned.quickest(job, None, repeat))
         counts = (c["tvrs"], c["groups"], c["facts"], c["firings"], c["costings"])

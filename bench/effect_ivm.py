@@ -19,6 +19,7 @@ def run(queries: QUERIES = _effect.FIVE, sf: SF = _planned.VIRTUAL, out: OUT = N
     found = experiment("effect-ivm", sf, out)
     when = _planned.refresh()
     wanted = _effect.settings(query_numbers(queries), list(tpcds.PATTERNS))
+    found.total = len(wanted) * len(_effect.EVERY)
     for s in wanted:
         for m in _effect.EVERY:
             found.cell(_effect.key(s, m), lambda s=s, m=m: _effect.cost(s, sf, when, m))

@@ -20,6 +20,7 @@ def run(queries: QUERIES = _effect.FIVE, sf: SF = _planned.VIRTUAL, out: OUT = N
     """Estimated weighted cost of the warehouse by method, relative to IM-1."""
     found = experiment("effect-pdw", sf, out)
     wanted = [(s, price) for price in PRICES for s in _effect.settings(query_numbers(queries), list(tpcds.PATTERNS))]
+    found.total = len(wanted) * len(_effect.EVERY)
     for s, price in wanted:
         when = _planned.warehouse(2, price)
         for m in _effect.EVERY:

@@ -55,14 +55,16 @@ def run(
 ) -> None:
     """Compare greedy sharing with the exact optimum."""
     found = experiment("exact", sf, out, places=places, largest=largest, graphs=graphs)
+    numbers, kinds, objectives = query_numbers(queries), ("warehouse", "refresh"), (Weighted(), LatestFirst())
+    found.total = 1 + len(numbers) * len(kinds) + len(objectives)
     found.cell(RUNNING, lambda: planner_gap(Job.load(EXAMPLE), places, largest))
-    for q in query_numbers(queries):
-        for kind in ("warehouse", "refresh"):
+    for q in numbers:
+        for kind in kinds:
             job = _planned.job_of(
                 q, sf, "delta-small", _planned.warehouse(2, 0.2) if kind == "warehouse" else _planned.refresh()
             )
             found.cell(f"q{q} {kind}", lambda job=job: planner_gap(job, places, largest))
-    for objective in (Weighted(), LatestFirst()):
+    for objective in objectives:
         found.cell(f"random, {type(objective).__name__}", lambda objective=objective: random_gaps(objective, graphs))
     finish(found)
 

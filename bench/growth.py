@@ -52,6 +52,7 @@ def run(
     found = _record.experiment("growth", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
     names = _record.names_of(views, VIEWS)
+    found.total = len(names) * len(HISTORY)
     for name in names:
         _cells(found, bench, name, sf, rounds)
     for name in names:
@@ -70,28 +71,24 @@ def _cells(found: _record.Experiment, bench: Workbench, name: str, sf: float, ro
     from bench._spark import ALL, WARM, folder, median
     from tempura.timeline import Timeline
 
-    measured: dict[int, list[Figures]] = {times: [] for times in HISTORY}
-
     def place(workspace: Path, times: int) -> Job:
         deal = _arrivals.growing(times)
         return _arrivals.job(VIEWS[name], sf, deal, Timeline.refresh(), workspace, objective="latest-first")
 
-    def measure() -> None:
+    def measure() -> list[Figures]:
+        measured: dict[int, list[Figures]] = {times: [] for times in HISTORY}
         jobs = {times: {ALL: partial(place, times=times)} for times in HISTORY}
         with folder() as where:
+            _record.say(f"{name}: what comes before the refresh")
             begun = {times: bench.begin(job, where / f"{times}x") for times, job in jobs.items()}
             for n in range(WARM + rounds):
                 for times in HISTORY[:: -1 if n % 2 else 1]:
+                    _record.say(f"{name} {times}x, round {n + 1} of {WARM + rounds}")
                     taken = _figures(bench.turns(jobs[times], 1, warm=0, begun=begun[times]))
                     measured[times] += [taken | {"history": times}] if n >= WARM else []
+        return [median(measured[times]) for times in HISTORY]
 
-    def figures(times: int) -> Figures:
-        if not measured[times]:
-            measure()
-        return median(measured[times])
-
-    for times in HISTORY:
-        found.cell(f"{name} {times}x", partial(figures, times))
+    found.together([f"{name} {times}x" for times in HISTORY], measure)
 
 
 def _figures(measured: Mapping[str, Figures]) -> Figures:

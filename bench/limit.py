@@ -40,7 +40,9 @@ def run(
 
     found = _record.experiment("limit", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
-    for name in _named(queries):
+    names = _named(queries)
+    found.total = len(names)
+    for name in names:
         found.cell(name, partial(_measured, bench, name, sf, rounds))
     for name, cell in found.cells.items():
         told = f"{cell['last_cpu'] / cell['least_cpu']:.1f}x of task CPU, {cell['last_jvm'] / cell['least_jvm']:.1f}x of JVM CPU"
@@ -63,6 +65,7 @@ def _measured(bench: Workbench, name: str, sf: float, rounds: int) -> Figures:
     query = VIEWS[STAR] if name == STAR else query_numbers(name)[0]
     kept: list[Figures] = []
     for n in range(WARM + rounds):
+        _record.say(f"{name}, round {n + 1} of {WARM + rounds}")
         with folder() as place:
             workspace = place / "workspace"
             job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), workspace, objective="latest-first")

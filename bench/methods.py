@@ -28,6 +28,7 @@ def run(
     """Exploration and sharing time by the methods known."""
     found = experiment("methods", sf, out, points=points, repeat=repeat)
     numbers = query_numbers(queries)
+    found.total = len(numbers) * len(SETS)
     for n in numbers:
         job = _planned.job_of(n, sf, "delta-small", _planned.warehouse(points))
         for names in SETS:

@@ -53,6 +53,7 @@ def run(
     places = {"flink": flink_python, "pathway": pathway_python, "pg_ivm": pg_ivm}
     others = {name: OTHERS[name](place) for name, place in places.items() if place}
     systems = [*sparks.SYSTEMS, *others]
+    found.total = len(chosen) * len(systems)
     for view in chosen:
         _in_session(found, bench, view, sf, rounds)
         for name, peer in others.items():
@@ -72,16 +73,14 @@ def _in_session(found: _record.Experiment, bench: Workbench, view: View, sf: flo
     from bench._peers import sparks
     from bench._spark import WARM, median
 
-    measured: list[dict[str, Figures]] = []
+    def measure() -> list[Figures]:
+        every: list[dict[str, Figures]] = []
+        for n in range(WARM + rounds):
+            _record.say(f"{view.name}, round {n + 1} of {WARM + rounds}")
+            every.append(sparks.round_of(bench.gauge, view, sf, backwards=n % 2 > 0))
+        return [median([each[system] for each in every[WARM:]]) for system in sparks.SYSTEMS]
 
-    def figures(system: str) -> Figures:
-        if not measured:
-            every = [sparks.round_of(bench.gauge, view, sf, backwards=n % 2 > 0) for n in range(WARM + rounds)]
-            measured.extend(every[WARM:])
-        return median([each[system] for each in measured])
-
-    for system in sparks.SYSTEMS:
-        found.cell(f"{view.name} {system}", partial(figures, system))
+    found.together([f"{view.name} {system}" for system in sparks.SYSTEMS], measure)
 
 
 def _judge(found: _record.Experiment, views: Sequence[str], systems: Sequence[str]) -> None:

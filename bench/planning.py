@@ -50,6 +50,7 @@ def run(
     name_of(pattern, tpcds.PATTERNS)
     found = experiment("planning", sf, out, points=points, pattern=pattern, repeat=repeat)
     numbers = query_numbers(queries)
+    found.total = len(numbers) * (2 + spark)
     for n in numbers:
         for t in (1, points):
             job = _planned.job_of(n, sf, pattern, _planned.warehouse(t))

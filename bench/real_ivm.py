@@ -31,6 +31,7 @@ def run(
     numbers = _record.query_numbers(queries)
     wanted = [(q, PATTERNS[0]) for q in numbers] + [(q, p) for q in numbers if q == VARIED for p in PATTERNS[1:]]
     groups = {}
+    found.total = len(wanted) * len(_real.EACH)
     for query, pattern in wanted:
         jobs = _real.method_jobs(query, sf, pattern, timeline, "latest-first")
         name = f"q{query} {pattern}"

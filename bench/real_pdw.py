@@ -31,6 +31,7 @@ def run(
     wanted = [(q, PATTERNS[0], w) for w in (PRICE, DEARER) for q in numbers]
     wanted += [(q, p, w) for q in numbers if q == VARIED for w in (PRICE, DEARER) for p in PATTERNS[1:]]
     groups = {}
+    found.total = len(wanted) * len(_real.EACH)
     for query, pattern, price in wanted:
         jobs = _real.method_jobs(query, sf, pattern, Timeline.warehouse([price, 1.0]), "weighted")
         name = f"q{query} {pattern} {price:g}"

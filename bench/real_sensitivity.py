@@ -36,10 +36,11 @@ def run(
 
     found = _record.experiment("real-sensitivity", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
+    wanted = [(query, is_, said) for is_, said in WRONG.items() for query in _record.query_numbers(queries)]
+    found.total = len(wanted) * (len(_real.EACH) + 1)
     groups = {
         f"q{query} {is_}": _real.cells(found, bench, f"q{query} {is_}", _jobs(query, sf, is_, said), rounds)
-        for is_, said in WRONG.items()
-        for query in _record.query_numbers(queries)
+        for query, is_, said in wanted
     }
     _judge(found, groups)
     title = f"TPC-DS at scale factor {sf:g}, where other rows come than was said: the last run, {rounds} rounds"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from bench._record import OUT, ROUNDS, experiment, names_of
+from bench._record import OUT, ROUNDS, experiment, names_of, say
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -49,8 +49,10 @@ def run(
 
     found = experiment("refresh", sf, out, rounds=rounds, warm=warm, policy=policy)
     bench = Workbench()
-    for name in names_of(queries, QUERIES):
-        found.cell(name, lambda name=name: _measured(bench, QUERIES[name], sf, policy, warm, rounds))
+    names = names_of(queries, QUERIES)
+    found.total = len(names)
+    for name in names:
+        found.cell(name, lambda name=name: _measured(bench, name, sf, policy, warm, rounds))
     ratios = {name: cell["ratio"] for name, cell in found.cells.items()}
     worst = max(ratios, key=lambda name: ratios[name])
     met = sum(ratio <= AIM for ratio in ratios.values())
@@ -66,7 +68,7 @@ def run(
     found.finish(_table(found.cells, sf, policy))
 
 
-def _measured(bench: Workbench, query: int | str, sf: float, policy: str, warm: int, rounds: int) -> Figures:
+def _measured(bench: Workbench, name: str, sf: float, policy: str, warm: int, rounds: int) -> Figures:
     from bench import _arrivals
     from bench._spark import folder
     from tempura.spark.run import run as run_point
@@ -79,12 +81,13 @@ def _measured(bench: Workbench, query: int | str, sf: float, policy: str, warm: 
 
         def job(workspace: str, checks: bool) -> Any:
             return _arrivals.job(
-                query, sf, "delta-small", Timeline.refresh(), place / workspace, policy=policy, objective="latest-first", checks=checks
+                QUERIES[name], sf, "delta-small", Timeline.refresh(), place / workspace, policy=policy, objective="latest-first", checks=checks
             )  # fmt: skip
 
         for side in SIDES:
             run_point(job(f"{side} first", SIDES[side]), "t1", spark=bench.spark)
         for n in range(warm + rounds):
+            say(f"{name}, round {n + 1} of {warm + rounds}")
             spent: dict[str, Figures] = {}
             results: list[Any] = []
             for side, checks in SIDES.items():

@@ -35,6 +35,7 @@ def run(queries: QUERIES = _effect.FIVE, sf: SF = _planned.VIRTUAL, out: OUT = N
     """Estimated cost of plans that were made for another arrival pattern."""
     found = experiment("sensitivity", sf, out)
     wanted = [(q, is_, expected) for is_, expected in WRONG.items() for q in query_numbers(queries)]
+    found.total = len(wanted)
     for q, is_, expected in wanted:
         found.cell(f"q{q} {is_}", lambda q=q, is_=is_, expected=expected: compared(q, sf, is_, expected))
     judge(found, wanted)

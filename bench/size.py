@@ -28,6 +28,7 @@ def run(
     found = experiment("size", sf, out, repeat=repeat)
     sizes = _sizes(points)
     numbers = query_numbers(queries)
+    found.total = len(numbers) * len(sizes)
     for n in numbers:
         for t in sizes:
             job = _planned.job_of(n, sf, "delta-small", _planned.warehouse(t))

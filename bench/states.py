@@ -23,6 +23,7 @@ def run(queries: QUERIES = _effect.FIVE, sf: SF = _planned.VIRTUAL, out: OUT = N
     """Estimated sizes of states by method."""
     found = experiment("states", sf, out)
     wanted = [(s, scenario) for scenario in SCENARIOS for s in _effect.settings(query_numbers(queries), list(tpcds.PATTERNS))]  # fmt: skip
+    found.total = len(wanted) * len(METHODS)
     for s, scenario in wanted:
         for m in METHODS:
             found.cell(_key(s, scenario, m), lambda s=s, m=m, when=SCENARIOS[scenario]: sizes(s, sf, when, m))

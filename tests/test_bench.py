@@ -56,6 +56,29 @@ def test_a_stopped_benchmark_goes_on(tmp_path: Path):
     assert log == [1, 3]
 
 
+def test_what_is_measured_together_is_measured_together_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Sides that take turns are compared: what is left of a group says nothing beside what another session measures."""
+    log: list[int] = []
+
+    def measure() -> list[dict[str, int]]:
+        log.append(len(log))
+        return [{"round": log[-1]}, {"round": log[-1]}]
+
+    first = experiment("real-ivm", 1, tmp_path)
+    first.total = 4
+    assert first.together(["q40 all", "q40 full"], measure) == [{"round": 0}] * 2
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(" (")[0] for line in told] == ["real-ivm 1 of 4: q40 all", "real-ivm 2 of 4: q40 full"]
+    assert all(" s for 2)" in line for line in told), "the time is that of both"
+    (lines := (tmp_path / "real-ivm.jsonl")).write_text(lines.read_text().splitlines()[0])
+    again = experiment("real-ivm", 1, tmp_path)
+    assert again.together(["q40 all", "q40 full"], measure) == [{"round": 1}] * 2
+    capsys.readouterr()
+    last = experiment("real-ivm", 1, tmp_path)
+    assert last.together(["q40 all", "q40 full"], measure) == [{"round": 1}] * 2 and log == [0, 1]
+    assert "real-ivm 1: q40 all (known)" in capsys.readouterr().out, "how many there will be is not known"
+
+
 def test_other_settings_code_and_versions_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     log: list[int] = []
     experiment("size", 1, tmp_path, pattern="delta-big").cell("q1", counted(log, 1))
@@ -289,10 +312,13 @@ PLANNED = [
 
 
 @pytest.mark.parametrize(("run", "options"), PLANNED, ids=lambda x: x.__module__.split(".")[-1] if callable(x) else "")
-def test_every_experiment_on_planning_ends_with_a_figure(run: Any, options: dict[str, Any], tmp_path: Path):
+def test_every_experiment_on_planning_ends_with_a_figure(
+    run: Any, options: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     run(queries="q93", out=tmp_path, **options)
     (path,) = tmp_path.glob("*.json")
     found = json.loads(path.read_text())
+    assert f" {len(found['cells'])} of {len(found['cells'])}: " in capsys.readouterr().out
     assert found["cells"] and found["expectations"] and found["table"]["rows"]
     assert found["title"].endswith((".", ":")) or ":" in found["title"]
     assert _plots.figure_of(found) is not None

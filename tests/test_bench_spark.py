@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench import _arrivals, _real, _spark, calibration, real_sensitivity
+from bench._record import experiment
 from bench._spark import ALL, FULL, PLAN, Gauge, Workbench, close, course, folder, median, raced, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
@@ -84,6 +85,24 @@ def test_each_method_is_planned_and_equal_plans_are_found():
     assert sorted(name for names in same.values() for name in names) == sorted(jobs)
     assert len(same) < len(jobs)
     assert set(_real.recomputing_work(jobs[ALL])) == {"t1", "t2"}
+
+
+def test_methods_that_take_turns_say_which_round_it_is(
+    bench: Workbench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    every = _real.method_jobs(VIEW, 0.01, "delta-small", Timeline.refresh(), "latest-first")
+    jobs = {name: every[name] for name in (ALL, "IM1")}
+    found = experiment("real-ivm", 0.01, tmp_path)
+    cells = _real.cells(found, bench, "view", jobs, rounds=1)
+    assert list(cells) == [ALL, "IM1", FULL] and all(cell["right"] for cell in cells.values())
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "  view: 2 jobs are planned"
+    rounds = [line for line in told if ", round " in line]
+    assert len(set(rounds)) == len(rounds)
+    for name in (ALL, FULL):
+        assert [line for line in rounds if line.endswith(f": {name}")] == [
+            f"  view, round {n}: {name}" for n in (1, 2, 3)
+        ]
 
 
 def test_what_is_kept_for_later_points_is_weighed(bench: Workbench):
