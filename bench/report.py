@@ -8,6 +8,7 @@ The page needs nothing else: figures are drawn into it, and stand beside it as f
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ ORDER = (
     "planning", "complexity", "size", "methods", "ablation", "exact", "effect-ivm", "effect-pdw", "states", "sensitivity", "real-ivm",
     "real-pdw", "real-sensitivity", "warehouse", "refresh", "growth", "limit", "choice", "calibration", "peers",
 )  # fmt: skip
-"""The order of the page; experiments that are not named come last."""
+"""The order of the page; experiments that are not named come last, and those that have no document are listed with their commands."""
 MARKS = {True: ("✓", "met"), False: ("✗", "missed"), None: ("·", "unjudged")}
 
 STYLE = """
@@ -98,13 +99,25 @@ def page(documents: Mapping[str, dict[str, Any]], drawings: Mapping[str, str]) -
         f'<td class="right">{d["sf"]:g}</td><td class="right">{verdict(d)}</td></tr>'
         for name, d in documents.items()
     )
+    measured = {d["name"] for d in documents.values()}
+    absent = "".join(
+        f"<tr><td>{name}</td><td class=text>{_code(title(name))}</td><td class=right>–</td><td class=right>not measured here: <code>python -m bench {name}</code></td></tr>"
+        for name in ORDER
+        if name not in measured
+    )
     sections = "".join(section(name, d, drawings[name]) for name, d in documents.items())
     head = "<tr><th>experiment</th><th>what it shows</th><th class=right>scale factor</th><th class=right>came out</th></tr>"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Tempura: experiments</title><style>{STYLE}</style>'
         f"<h1>Tempura: experiments</h1><p class=what>Each was measured by the command that stands with it. What was expected stands beside what came out, met (✓) or not (✗).</p>"
-        f"<div class=wide><table>{head}{listed}</table></div>{sections}</html>"
+        f"<div class=wide><table>{head}{listed}{absent}</table></div>{sections}</html>"
     )
+
+
+def title(name: str) -> str:
+    """What a benchmark shows, by its module, which need not be loaded for that."""
+    told = ast.get_docstring(ast.parse(Path(__file__).with_name(f"{name.replace('-', '_')}.py").read_text()))
+    return (told or name).splitlines()[0].rstrip(".")
 
 
 def section(name: str, document: dict[str, Any], drawing: str) -> str:

@@ -240,6 +240,17 @@ def test_the_report_has_every_finished_experiment(tmp_path: Path, capsys: pytest
     assert {p.stem for p in tmp_path.glob("*.svg")} == {*ON_SPARK, "planning"}
 
 
+def test_what_was_not_measured_is_listed_with_its_command(tmp_path: Path):
+    (tmp_path / "growth.json").write_text(json.dumps(document("growth", ON_SPARK["growth"])))
+    report.run(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    listed = re.findall(r"not measured here: <code>python -m bench ([\w-]+)</code>", page)
+    assert listed == [name for name in report.ORDER if name != "growth"]
+    assert "<td class=text>Planning as methods are added one by one: what" in page and page.count("<section>") == 1
+    modules = {path.stem.replace("_", "-") for path in Path(report.__file__).parent.glob("[!_]*.py")}
+    assert set(report.ORDER) == modules - {"tpcds", "report"}
+
+
 def test_a_plan_of_several_methods_is_drawn_once_and_what_was_missed_is_named():
     took = dict.fromkeys(METHODS, 1.0)
     cell = {"estimated": took, "distinct": ["all", "OJV"]}
