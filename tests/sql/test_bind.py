@@ -113,6 +113,25 @@ def test_full_join_using_merges_the_column():
     assert "COALESCE(o_id, o_id_1) as o_id" in tree("SELECT o_id FROM sales FULL JOIN returns USING (o_id)")
 
 
+LEFT, RIGHT = "(SELECT item, price, o_id FROM sales) l", "(SELECT cost, o_id FROM returns) r"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (f"SELECT * FROM {LEFT} JOIN {RIGHT} USING (o_id)", "o_id item price cost"),
+        (f"SELECT l.* FROM {LEFT} JOIN {RIGHT} USING (o_id)", "o_id item price"),
+        (f"SELECT r.* FROM {LEFT} LEFT JOIN {RIGHT} USING (o_id)", "o_id cost"),
+        (f"SELECT l.* FROM {LEFT} NATURAL FULL JOIN {RIGHT}", "o_id item price"),
+        (f"SELECT * FROM {LEFT} LEFT ANTI JOIN {RIGHT} USING (o_id)", "o_id item price"),
+        (f"SELECT * FROM {RIGHT} RIGHT JOIN ({LEFT} JOIN items USING (item)) USING (o_id)", "o_id cost item price category Brand"),
+        (f"SELECT * FROM items i JOIN ({LEFT} FULL JOIN {RIGHT} USING (o_id)) ON i.item > cost", "item category Brand o_id item_1 price cost"),
+    ],
+)  # fmt: skip
+def test_stars_show_what_using_makes_equal_first(text: str, columns: str):
+    assert [c.name for c in bind(text, CATALOG).root.schema] == columns.split()
+
+
 def test_a_cte_is_bound_once_and_shared():
     text = """
         WITH q AS (SELECT item, sum(price) AS total FROM sales GROUP BY item)

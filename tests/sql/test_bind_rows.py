@@ -200,6 +200,9 @@ SELECT a, b, d, f FROM t JOIN s USING (a) JOIN u USING (a)
 SELECT a, b, d, f FROM t FULL JOIN s USING (a) FULL JOIN u USING (a)
 SELECT * FROM t NATURAL JOIN s NATURAL JOIN u
 SELECT a, x.b, y.b AS b2 FROM t x JOIN t y USING (a)
+SELECT t.a, x.a AS xa, d, k, z FROM (t JOIN s USING (a)) CROSS JOIN (u x LEFT JOIN none USING (a))
+SELECT a, b, k, z FROM (t JOIN s USING (a)) JOIN (u x FULL JOIN none USING (a)) USING (a)
+SELECT b, k, d FROM t CROSS JOIN ((SELECT a AS x, d FROM s) s JOIN (SELECT a AS y, k FROM u) u ON x = y)
 SELECT q.* FROM (SELECT t.a, s.d, u.f FROM t LEFT JOIN s ON t.a = s.a LEFT JOIN u ON s.d = u.k) q WHERE q.f IS NOT NULL
 SELECT b AS a, a AS b FROM t ORDER BY a, b LIMIT 3
 SELECT -a AS a, count(*) AS n FROM t GROUP BY a

@@ -174,8 +174,7 @@ class Binder:
         if part.whole and not terms:
             return bound, ()
         scope = Scope()
-        source = scope.add(Source("", bound.op, bound.shown))
-        source.internal = {c.name: c.name for c in bound.op.schema}
+        scope.add(Source("", bound.op, bound.shown, {c.name: c.name for c in bound.op.schema}))
         trees: list[tuple[Tree, str]] = []
         for term in terms:
             trees.append((self._order_key(term.this, bound, scope), ""))

@@ -64,7 +64,23 @@ class Shown:
         return self.spelling.lower()
 
 
-@dataclass
+@dataclass(frozen=True)
+class Offer:
+    """A column that FROM offers to the block, over internal names: `*` is all that are not hidden, in their order."""
+
+    spelling: str
+    tree: Tree
+    source: Source | None = None
+    """Whose column it is; that of a FULL JOIN with USING is nobody's."""
+    hidden: bool = False
+    """USING shows the column that it is equal to instead: it is reached by the source's alias only."""
+
+    @property
+    def name(self) -> str:
+        return self.spelling.lower()
+
+
+@dataclass(eq=False)
 class Source:
     """One item of FROM: its alias, its tree, the columns it shows, their internal names, and those that are used."""
 
@@ -77,23 +93,11 @@ class Source:
     """Columns of `op` that the block speaks of."""
     visible: bool = True
     """The right side of a semi- or anti-join is seen by its ON clause only."""
-    merged: set[str] = field(default_factory=set[str])
-    """Visible names that USING has merged: reached by `*` and unqualified names through the merged column only."""
+    offers: tuple[Offer, ...] = ()
+    """The columns that it shows, over their internal names."""
 
-    def __post_init__(self) -> None:
-        self._by_name: dict[str, list[str]] = {}
-        for shown in self.shown:
-            bases = self._by_name.setdefault(shown.name, [])
-            if shown.base not in bases:
-                bases.append(shown.base)
-
-    def find(self, name: str) -> list[str]:
-        """The columns of `op` that are shown under a name."""
-        return self._by_name.get(name, [])
-
-    def use(self, base: str) -> exp.Column:
-        self.used.add(base)
-        return column_tree(self.internal[base])
+    def find(self, name: str) -> list[Offer]:
+        return [o for o in self.offers if o.name == name]
 
 
 class Scope:
@@ -105,16 +109,17 @@ class Scope:
         """Whether the enclosing query's columns may be used: not inside FROM."""
         self.sources: list[Source] = []
         self.taken: set[str] = set()
-        self.shared: dict[str, Tree] = {}
-        """Columns merged by USING: visible name → the expression they are."""
+        self.offers: list[Offer] = []
+        """What unqualified names and `*` mean: while FROM is read, on both sides of the join at hand."""
         self.outside: dict[str, Column] = {}
         """The outer columns the block speaks of, by internal name."""
 
     def add(self, source: Source) -> Source:
         for column in source.op.schema:
-            name = source.internal[column.name] = fresh(column.name.lower(), self.taken)
-            self.taken.add(name)
+            self.taken.add(source.internal.setdefault(column.name, fresh(column.name.lower(), self.taken)))
         self.sources.append(source)
+        source.offers = tuple(Offer(s.spelling, column_tree(source.internal[s.base]), source) for s in source.shown)
+        self.offers = [*self.offers, *source.offers]
         return source
 
     def columns(self) -> dict[str, Column]:
@@ -143,10 +148,10 @@ class Scope:
                 if len(named) > 1:
                     refuse(f"{alias!r} names more than one table of this FROM clause", tree, "give each its own alias")
                 if named:
-                    bases = named[0].find(parts[i])
-                    if not bases:
+                    found = named[0].find(parts[i])
+                    if not found:
                         self._no_column(tree, named[0], parts[i])
-                    return fields(self._one(tree, [(named[0], b) for b in bases]), tree.parts[i + 1 :])
+                    return fields(self._one(tree, found), tree.parts[i + 1 :])
         found = self._unqualified(tree, parts[0])
         return None if found is None else fields(found, tree.parts[1:])
 
@@ -161,27 +166,23 @@ class Scope:
         return any(source.find(parts[i]) for i, found in enumerate(prefixes, 1) for source in found)
 
     def _unqualified(self, tree: exp.Column, name: str) -> Tree:
-        if name in self.shared:
-            merged = self.shared[name].copy()
-            self.touch(merged)
-            return merged
-        found = [(s, b) for s in self.sources if s.visible and name not in s.merged for b in s.find(name)]
+        found = [o for o in self.offers if o.name == name and not o.hidden]
         return self._one(tree, found) if found else None
 
-    def touch(self, tree: Tree) -> None:
-        """Count the columns of a tree over internal names as used."""
+    def use(self, tree: Tree) -> Tree:
+        """A copy of a tree over internal names, whose columns count as used."""
         wanted = {c.name for c in tree.find_all(exp.Column)}
         for source in self.sources:
             source.used |= {base for base, name in source.internal.items() if name in wanted}
+        return tree.copy()
 
-    def _one(self, tree: exp.Column, found: list[tuple[Source, str]]) -> Tree:
-        if len(found) > 1:
-            owners = ", ".join(f"{s.alias or 'a sub-query'}.{tree.name}" for s, _ in found)
+    def _one(self, tree: exp.Column, found: list[Offer]) -> Tree:
+        if len({o.tree for o in found}) > 1:
+            owners = ", ".join(f"{(o.source and o.source.alias) or 'a sub-query'}.{tree.name}" for o in found)
             refuse(
                 f"column {tree.name!r} is ambiguous: {owners}", tree, "write the table's name or alias in front of it"
             )
-        source, base = found[0]
-        return source.use(base)
+        return self.use(found[0].tree)
 
     def _enclosing(self, tree: exp.Column) -> Tree:
         if self.outer is None:
@@ -221,18 +222,14 @@ class Scope:
 
     def star(self, tree: Tree, alias: str) -> list[tuple[str, Tree]]:
         """The columns that `*` or `alias.*` stands for, with their spelling."""
-        sources = self.named(alias) if alias else [s for s in self.sources if s.visible]
-        if not sources:
+        if not self.sources or (alias and not self.named(alias)):
             refuse(f"no table {alias!r} in this FROM clause" if alias else "`*` needs a FROM clause", tree)
-        found: list[tuple[str, Tree]] = []
-        if not alias:
-            for name, merged in self.shared.items():
-                spelling = next((s.spelling for o in sources for s in o.shown if s.name == name), name)
-                self.touch(merged)
-                found.append((spelling, merged.copy()))
-        for source in sources:
-            found += [(s.spelling, source.use(s.base)) for s in source.shown if alias or s.name not in source.merged]
-        return found
+        if alias:
+            owned = [o for o in self.offers if any(o.source is s for s in self.named(alias))]
+            found = sorted(owned, key=lambda o: not o.hidden)
+        else:
+            found = [o for o in self.offers if not o.hidden]
+        return [(o.spelling, self.use(o.tree)) for o in found]
 
 
 def fields(tree: Tree, fields: Iterable[Any]) -> Tree:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -13,7 +13,7 @@ from tempura.expr import Expr
 from tempura.schema import Column
 from tempura.sql.bind.grouping import aggregates
 from tempura.sql.bind.predicates import conjuncts_of
-from tempura.sql.bind.scope import Scope, Shown, Source, Tree, nearest, refuse
+from tempura.sql.bind.scope import Offer, Scope, Shown, Source, Tree, nearest, refuse
 from tempura.sql.bind.tables import Joined, Region
 from tempura.sql.bind.types import clauses, infer, widened
 
@@ -27,6 +27,8 @@ class Bound:
 
 
 Ctes = Mapping[str, Bound]
+Using = Sequence[tuple[Offer, Offer]]
+"""The columns that USING or NATURAL make equal, of the left side and of the right."""
 ONE_ROW = Values((Column("one", "int", False),), ((Expr(exp.Literal.number(1)),),))
 """What a query without FROM reads."""
 
@@ -68,68 +70,47 @@ class From:
         side, kind, method = (join.side or "").upper(), (join.kind or "").upper(), (join.method or "").upper()
         if method not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
             refuse(f"{' '.join(w for w in (method, side, kind) if w)} JOIN is not supported", join.this)
-        before = [s for s in left.sources() if s.visible]
         right = self._item(join.this)
-        on = self._condition(join, before, list(right.sources()), side, kind, method)
-        if kind in ("SEMI", "ANTI"):
-            for source in right.sources():
-                source.visible = False
-            return Region([Joined("semi" if kind == "SEMI" else "anti", left, right, on)])
-        if side == "LEFT":
-            return Region([Joined("left", left, right, on)])
-        if side == "RIGHT":
-            return Region([Joined("left", right, left, on)])
-        if side == "FULL":
-            return Region([Joined("full", left, right, on)])
-        return left.with_(right, on)
+        half = kind in ("SEMI", "ANTI")
+        self._scope.offers = [*left.offers, *right.offers]
+        using = self._using(join, left, right, method)
+        on = self._equal(using) if using else self._condition(join)
+        region = _joined(left, right, on, side, kind)
+        region.offers = _merged(using, left.offers if half else self._scope.offers, side, half)
+        for source in right.sources() if half else ():
+            source.visible = False
+        self._scope.offers = region.offers
+        return region
 
-    def _condition(
-        self, join: Tree, left: list[Source], right: list[Source], side: str, kind: str, method: str
-    ) -> list[Tree]:
-        using = [i.name.lower() for i in clauses(join, "using")]
+    def _condition(self, join: Tree) -> list[Tree]:
+        on = conjuncts_of(self._resolve(join.args["on"])) if join.args.get("on") is not None else []
+        for tree in on:
+            call = next(aggregates(tree), None)
+            if call is not None:
+                refuse("an aggregate in ON", call, "aggregate in a derived table, and join that")
+        return on
+
+    def _using(self, join: Tree, left: Region, right: Region, method: str) -> Using:
+        names: Iterable[str] = [i.name.lower() for i in clauses(join, "using")]
         if method == "NATURAL":
-            theirs = {s.name for source in right for s in source.shown}
-            using = list(dict.fromkeys(s.name for source in left for s in source.shown if s.name in theirs))
-        if not using:
-            on = conjuncts_of(self._resolve(join.args["on"])) if join.args.get("on") is not None else []
-            for tree in on:
-                call = next(aggregates(tree), None)
-                if call is not None:
-                    refuse("an aggregate in ON", call, "aggregate in a derived table, and join that")
-            return on
-        equalities = [self._merged(join, name, left, right, side, kind) for name in using]
-        # `*` shows the columns that the last join merged first.
-        shared = self._scope.shared
-        self._scope.shared = {name: shared[name] for name in using if name in shared} | shared
-        return equalities
+            theirs = {o.name for o in right.offers if not o.hidden}
+            names = dict.fromkeys(o.name for o in left.offers if not o.hidden and o.name in theirs)
+        return [(self._only(join, name, left), self._only(join, name, right)) for name in names]
 
-    def _merged(self, join: Tree, name: str, left: list[Source], right: list[Source], side: str, kind: str) -> Tree:
-        """The equality that USING says for one column, which is one column for unqualified names from here on."""
-        scope = self._scope
-        a = scope.shared[name].copy() if name in scope.shared else self._only(join, name, left)
-        b = self._only(join, name, right)
-        scope.touch(a)
-        if kind not in ("SEMI", "ANTI"):
-            if side == "FULL":
-                scope.shared[name] = exp.Coalesce(this=a.copy(), expressions=[b.copy()])
-            else:
-                scope.shared[name] = (b if side == "RIGHT" else a).copy()
-            for source in (*left, *right):
-                if source.find(name):
-                    source.merged.add(name)
-        return exp.EQ(this=a, expression=b)
+    def _equal(self, using: Using) -> list[Tree]:
+        return [exp.EQ(this=self._scope.use(a.tree), expression=self._scope.use(b.tree)) for a, b in using]
 
-    def _only(self, join: Tree, name: str, sources: list[Source]) -> Tree:
-        found = [(s, base) for s in sources for base in s.find(name)]
+    def _only(self, join: Tree, name: str, side: Region) -> Offer:
+        known = [o for o in side.offers if not o.hidden]
+        found = {o.tree: o for o in known if o.name == name}
         if len(found) != 1:
-            known = [s.name for source in sources for s in source.shown]
             what = "is ambiguous on" if found else "does not exist on"
             refuse(
                 f"column {name!r} of USING {what} one side of the join",
                 join.args.get("using", [join])[0],
-                nearest(name, known),
+                nearest(name, [o.name for o in known]),
             )
-        return found[0][0].use(found[0][1])
+        return next(iter(found.values()))
 
     def _item(self, item: Tree) -> Region:
         for clause, what in (
@@ -144,11 +125,11 @@ class From:
                 joins = item.args["joins"]
                 item.set("joins", None)
                 return self._relation(item, joins)
-            return Region([self._table(item)])
+            return _read(self._table(item))
         if isinstance(item, exp.Subquery):
             return self._parenthesised(item)
         if isinstance(item, exp.Values):
-            return Region([self._source(item, values(item))])
+            return _read(self._source(item, values(item)))
         name = "LATERAL" if isinstance(item, exp.Lateral) else type(item).__name__.upper()
         refuse(f"{name} in FROM is not supported", item, "use a table, a sub-query or VALUES")
 
@@ -170,7 +151,7 @@ class From:
         if joins:
             item.set("joins", None)
             return self._relation(item, joins)
-        return Region([self._source(item, self._derived(inner))])
+        return _read(self._source(item, self._derived(inner)))
 
     def _table(self, item: Tree) -> Source:
         if not isinstance(item.this, exp.Identifier):
@@ -196,6 +177,34 @@ class From:
         if alias is not None and alias.args.get("columns"):
             shown = relabelled(shown, alias.args["columns"], alias)
         return self._scope.add(Source((alias.name if alias and alias.name else name).lower(), bound.op, shown))
+
+
+def _read(source: Source) -> Region:
+    return Region([source], offers=[*source.offers])
+
+
+def _joined(left: Region, right: Region, on: list[Tree], side: str, kind: str) -> Region:
+    if kind in ("SEMI", "ANTI"):
+        return Region([Joined("semi" if kind == "SEMI" else "anti", left, right, on)])
+    if side == "LEFT":
+        return Region([Joined("left", left, right, on)])
+    if side == "RIGHT":
+        return Region([Joined("left", right, left, on)])
+    if side == "FULL":
+        return Region([Joined("full", left, right, on)])
+    return left.with_(right, on)
+
+
+def _merged(using: Using, offers: Sequence[Offer], side: str, half: bool) -> list[Offer]:
+    """What a join offers: as in Spark, of two columns that USING makes equal it shows one, before all others."""
+    left, right = [a for a, _ in using], [b for _, b in using]
+    shown, hidden = (right, left) if side == "RIGHT" else (left, [] if half else right)
+    if side == "FULL":
+        shown = [Offer(a.spelling, exp.Coalesce(this=a.tree.copy(), expressions=[b.tree.copy()])) for a, b in using]
+        hidden = [*left, *right]
+    names = {o.name for o in left}
+    rest = [o for o in offers if o.hidden or o.name not in names]
+    return [*(replace(o, hidden=True) for o in hidden), *shown, *rest]
 
 
 def relabelled(shown: tuple[Shown, ...], columns: Sequence[Tree], tree: Tree) -> tuple[Shown, ...]:

@@ -17,7 +17,7 @@ from tempura.algebra import AntiJoin, Filter, FullOuterJoin, InnerJoin, LeftOute
 from tempura.schema import names
 from tempura.sql.bind.predicates import columns_of, predicate, renamed
 from tempura.sql.bind.projection import passed, projected
-from tempura.sql.bind.scope import Source, Tree, refuse
+from tempura.sql.bind.scope import Offer, Source, Tree, refuse
 
 Kind = Literal["left", "full", "semi", "anti"]
 _JOINS = {"left": LeftOuterJoin, "full": FullOuterJoin, "semi": SemiJoin, "anti": AntiJoin}
@@ -42,6 +42,8 @@ class Region:
 
     factors: list[Source | Joined] = field(default_factory=list["Source | Joined"])
     conjuncts: list[Tree] = field(default_factory=list[Tree])
+    offers: list[Offer] = field(default_factory=list[Offer])
+    """The columns that it offers, those of `*` in their order."""
 
     def names(self) -> set[str]:
         return {name for factor in self.factors for name in _names(factor)}
