@@ -84,6 +84,10 @@ SELECT c0, c1, count(*) AS n FROM (SELECT a AS c0, a AS c1 FROM t) q GROUP BY CU
 SELECT a, c, grouping(a) AS ga, grouping(c) AS gc, sum(a) AS n FROM t GROUP BY ROLLUP (a, c)
 SELECT a, c, count(*) AS n FROM t GROUP BY GROUPING SETS ((a), (c), (a, c), ())
 SELECT a, count(*) AS n FROM t GROUP BY GROUPING SETS ((a), (a))
+SELECT count(*) AS n, sum(a) AS s, grouping_id() AS g FROM none GROUP BY GROUPING SETS (())
+SELECT count(*) AS n FROM none GROUP BY GROUPING SETS ((), ())
+SELECT a, (SELECT count(*) FROM s WHERE s.a = t.a GROUP BY GROUPING SETS (())) AS n FROM t
+SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a GROUP BY GROUPING SETS (()) HAVING count(*) = 0)
 SELECT a, b, c, count(*) AS n FROM t GROUP BY a, ROLLUP (b, c)
 SELECT a FROM t UNION ALL SELECT a FROM s UNION ALL SELECT k FROM u
 SELECT a, b FROM t UNION SELECT a, d FROM s
@@ -264,6 +268,12 @@ OTHERWISE = {
         "SELECT a FROM t WHERE (SELECT count(*) FROM s WHERE s.a = t.a) = 0",
     "SELECT a, (SELECT max(d) FROM s WHERE s.a = t.a HAVING count(*) > 1) AS n FROM t":
         "SELECT a, CASE WHEN (SELECT count(*) FROM s WHERE s.a = t.a) > 1 THEN (SELECT max(d) FROM s WHERE s.a = t.a) END AS n FROM t",
+    "SELECT count(*) AS n, sum(a) AS s, grouping_id() AS g FROM none GROUP BY GROUPING SETS (())": "SELECT count(*) AS n, sum(a) AS s, 0 AS g FROM none",
+    "SELECT count(*) AS n FROM none GROUP BY GROUPING SETS ((), ())": "SELECT 1 AS n WHERE false",
+    "SELECT a, (SELECT count(*) FROM s WHERE s.a = t.a GROUP BY GROUPING SETS (())) AS n FROM t":
+        "SELECT a, (SELECT count(*) FROM s WHERE s.a = t.a) AS n FROM t",
+    "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a GROUP BY GROUPING SETS (()) HAVING count(*) = 0)":
+        "SELECT a FROM t WHERE (SELECT count(*) FROM s WHERE s.a = t.a) = 0",
     "SELECT a, b FROM t WHERE (a, b) NOT IN (SELECT a, d FROM s WHERE a IS NOT NULL)":
         "SELECT a, b FROM t WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.a IS NOT NULL AND coalesce(t.a = s.a, true) AND coalesce(t.b = s.d, true))",
     "SELECT t.a, u.k, s.d FROM u, t RIGHT JOIN s ON t.a = s.a AND t.b = 10 WHERE u.k = 1":

@@ -122,9 +122,7 @@ def _tied(
     equal: bool,
     hole: bool,
 ) -> Nested:
-    if (block.aggregated and block.groups is None) or (
-        block.groups is not None and not block.groups.keys and block.groups.sets is None
-    ):
+    if block.aggregated and (block.groups is None or block.groups.whole):
         return _one_value(block, op, kind, outside, carried, on, hole)
     if kind == "exists" and not block.items:
         return Nested(narrowed(op, carried), (), tuple(on), outside, hole, equal)

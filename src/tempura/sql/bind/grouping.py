@@ -112,6 +112,11 @@ class Groups:
         self.keys.append(tree)
         return len(self.keys) - 1
 
+    @property
+    def whole(self) -> bool:
+        """Whether all rows are one group, which is there also if they are none: so Spark reads GROUPING SETS (()) too."""
+        return not self.keys and self.sets in (None, [()])
+
 
 def rollup(parts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [_joined(parts[:n]) for n in range(len(parts), -1, -1)]
@@ -159,7 +164,8 @@ class Grouped:
             kept = {*spoken, *carried, *_column_names(groups.keys)}
             op = project(op, [*(passed(c) for c in op.schema if c.name in kept), *outputs])
         by = list(dict.fromkeys([*carried, *self._keys]))
-        if groups.sets is not None:
+        self._by_sets = groups.sets is not None
+        if groups.sets is not None and not groups.whole:
             op = self._expanded(op, [frozenset(self._keys[i] for i in s) for s in groups.sets])
             by.append(self._tag)
         self.op: Op = Aggregate(op, tuple(by), tuple(self._calls.values()))
@@ -254,11 +260,13 @@ class Grouped:
 
     def _grouping(self, tree: Tree) -> Tree:
         columns = list(dict.fromkeys(self._keys))
-        if not self._tag:
+        if not self._by_sets:
             refuse(
                 "grouping() and grouping_id() need ROLLUP, CUBE or GROUPING SETS", tree, "take it out, or group by sets"
             )
         bits = [columns.index(self._grouped_name(a, columns)) for a in tree.expressions]
+        if not self._tag:
+            return exp.cast(exp.Literal.number(0), "bigint")
         if isinstance(tree, exp.Grouping) and len(bits) == 1:
             return exp.cast(self._bit(len(columns) - 1 - bits[0]), "tinyint")
         if not bits or bits == list(range(len(columns))):
