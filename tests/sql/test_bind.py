@@ -426,6 +426,14 @@ def test_struct_fields_and_lambdas_pass_through():
     assert [repr(o.expr) for o in query.root.outputs] == ["s.f", "s.f + 1", "TRANSFORM(xs, __x_x -> __x_x + s.f)"]  # type: ignore[attr-defined]
 
 
+def test_a_name_that_its_table_does_not_know_may_be_another():
+    assert "STRUCT(item AS q).q as q" in tree("SELECT t.q FROM (SELECT struct(item AS q) AS t FROM sales) t")
+    assert ".q as y" in tree("SELECT named_struct('p', price, 'q', item) AS t, t.q AS y FROM sales t")
+    assert "price > cost" in tree(
+        "SELECT 1 AS x FROM sales t WHERE EXISTS (SELECT 1 FROM returns t WHERE t.price > t.cost)"
+    )
+
+
 def test_non_deterministic_functions_are_bound_as_they_are():
     assert "Filter[RAND() < 0.5]" in tree("SELECT o_id FROM sales WHERE rand() < 0.5")
 

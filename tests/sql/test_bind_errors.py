@@ -12,6 +12,8 @@ from tests.sql.test_bind import CATALOG
 CASES: list[tuple[str, tuple[int | None, int | None], str, str]] = [
     ("SELECT prise FROM sales", (1, 8), "unknown column 'prise'", "did you mean 'price'?"),
     ("SELECT s.prise\nFROM sales s", (1, 8), "'s' has no column 'prise'", "did you mean 'price'?"),
+    ("SELECT item.kind FROM items item", (1, 8), "'item' has no column 'kind'", "known here: item, category"),
+    ("SELECT 1 FROM sales s WHERE EXISTS (SELECT 1 FROM returns WHERE s.prise > cost)", (1, 65), "'s' has no column 'prise'", "did you mean 'price'?"),
     ("SELECT x.price FROM sales s", (1, 8), "no table 'x'", "known here: s"),
     ("SELECT price\nFROM sails", (2, 6), "unknown table 'sails'", "did you mean 'sales'?"),
     ("SELECT o_id\nFROM sales, returns", (1, 8), "column 'o_id' is ambiguous: sales.o_id, returns.o_id", "alias"),

@@ -18,7 +18,7 @@ from tempura.algebra import Op
 from tempura.errors import SqlError
 from tempura.expr import column_tree
 from tempura.schema import Column, fresh
-from tempura.sql.bind.types import Tree
+from tempura.sql.bind.types import UNKNOWN, Tree, infer
 
 OUTER = "^"
 """Begins the internal name of a column of the enclosing query."""
@@ -141,19 +141,21 @@ class Scope:
     def own(self, tree: exp.Column) -> Tree:
         """The same among this block's own sources; None if none of them knows the name."""
         parts = [p.name.lower() for p in tree.parts]
-        if len(parts) > 1:
-            for i in range(len(parts) - 1, 0, -1):
-                alias = ".".join(parts[:i])
-                named = self.named(alias)
-                if len(named) > 1:
-                    refuse(f"{alias!r} names more than one table of this FROM clause", tree, "give each its own alias")
-                if named:
-                    found = named[0].find(parts[i])
-                    if not found:
-                        self._no_column(tree, named[0], parts[i])
-                    return fields(self._one(tree, found), tree.parts[i + 1 :])
-        found = self._unqualified(tree, parts[0])
-        return None if found is None else fields(found, tree.parts[1:])
+        named: list[Source] = []
+        for i in range(len(parts) - 1, 0, -1):
+            alias = ".".join(parts[:i])
+            named = self.named(alias)
+            if len(named) > 1:
+                refuse(f"{alias!r} names more than one table of this FROM clause", tree, "give each its own alias")
+            found = named[0].find(parts[i]) if named else []
+            if found:
+                return fields(self._one(tree, found), tree.parts[i + 1 :])
+        column = self._unqualified(tree, parts[0])
+        if column is None:
+            return None
+        if named and not infer(column, self.columns()).type.startswith(("struct", UNKNOWN)):
+            return None  # A misspelt column of a table, and no field of the column that is called like the table.
+        return fields(column, tree.parts[1:])
 
     def named(self, alias: str) -> list[Source]:
         """The sources that may be called so."""
@@ -205,7 +207,8 @@ class Scope:
         return found
 
     def _unknown(self, tree: exp.Column) -> NoReturn:
-        if tree.table and not self.named(tree.table.lower()):
+        self._refuse_missing(tree)
+        if tree.table:
             aliases = [s.alias for s in self.sources if s.alias]
             refuse(
                 f"no table {tree.table!r} in this FROM clause", tree, nearest(tree.table, aliases) if aliases else ""
@@ -217,8 +220,15 @@ class Scope:
             nearest(tree.name, known) if known else "this query has no FROM clause",
         )
 
-    def _no_column(self, tree: exp.Column, source: Source, name: str) -> NoReturn:
-        refuse(f"{source.alias!r} has no column {name!r}", tree, nearest(name, [s.name for s in source.shown]))
+    def _refuse_missing(self, tree: exp.Column) -> None:
+        """Refuse a name that begins with that of a source, here or in a query around, which has no such column."""
+        parts = [p.name.lower() for p in tree.parts]
+        for i in range(len(parts) - 1, 0, -1):
+            for source in self.named(".".join(parts[:i])):
+                known = [s.name for s in source.shown]
+                refuse(f"{source.alias!r} has no column {parts[i]!r}", tree, nearest(parts[i], known))
+        if self.outer is not None:
+            self.outer._refuse_missing(tree)
 
     def star(self, tree: Tree, alias: str) -> list[tuple[str, Tree]]:
         """The columns that `*` or `alias.*` stands for, with their spelling."""
