@@ -98,6 +98,7 @@ QUERIES = {
     "one set of nothing": "SELECT count(*) AS n, sum(a) AS s, grouping_id() AS g FROM t WHERE a > 9999 GROUP BY GROUPING SETS (())",
     "fields of what is called like a table": "SELECT id, named_struct('a', a, 'q', long) AS t, t.q + 1 AS y, t.a AS z FROM t WHERE EXISTS (SELECT 1 FROM s t WHERE t.d > t.id)",
     "columns called like their table": "SELECT id, t.q FROM (SELECT id, struct(a AS q) AS t FROM t) t",
+    "conditions that are NULL": "SELECT id, d FROM t FULL JOIN s ON TRUE AND NULL WHERE id > 1 OR NULL",
     "keys of a name that means another": "WITH q AS (SELECT coalesce(a, 7) AS a, id FROM t) SELECT a % 3 AS g, sum(id) AS n FROM q GROUP BY a % 3",
     "keys of one column": "SELECT year(ts) AS y, day(ts) AS d, sum(a) AS n FROM t GROUP BY year(ts), day(ts)",
     "commas": "SELECT u.d, t.id, s.a AS sa FROM s AS u, t RIGHT JOIN s ON t.a = s.a AND u.d = s.d",

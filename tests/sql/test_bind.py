@@ -426,6 +426,15 @@ def test_struct_fields_and_lambdas_pass_through():
     assert [repr(o.expr) for o in query.root.outputs] == ["s.f", "s.f + 1", "TRANSFORM(xs, __x_x -> __x_x + s.f)"]  # type: ignore[attr-defined]
 
 
+def test_null_is_no_condition():
+    assert (
+        tree("SELECT s.o_id FROM sales s FULL JOIN returns r ON TRUE AND NULL").splitlines()[1]
+        == "  FullOuterJoin[FALSE]"
+    )
+    found = tree("SELECT o_id FROM sales WHERE TRUE AND NULL GROUP BY o_id HAVING NULL AND count(*) > 1")
+    assert "NULL" not in found and found.count("FALSE") == 2
+
+
 def test_a_name_that_its_table_does_not_know_may_be_another():
     assert "STRUCT(item AS q).q as q" in tree("SELECT t.q FROM (SELECT struct(item AS q) AS t FROM sales) t")
     assert ".q as y" in tree("SELECT named_struct('p', price, 'q', item) AS t, t.q AS y FROM sales t")

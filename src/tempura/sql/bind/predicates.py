@@ -26,8 +26,8 @@ def detached(tree: Tree) -> Tree:
 
 
 def conjuncts_of(tree: Tree) -> list[Tree]:
-    """The conjuncts of a predicate, ORs factored; TRUE has none."""
-    return [] if tree is None else list(_conjuncts(tree))
+    """The conjuncts of a predicate, ORs factored; TRUE has none. NULL keeps no row, as FALSE does, but is no condition to Spark."""
+    return [] if tree is None else [exp.false() if isinstance(t, exp.Null) else t for t in _conjuncts(tree)]
 
 
 def _conjuncts(tree: Tree) -> Iterator[Tree]:
