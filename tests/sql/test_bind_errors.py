@@ -19,6 +19,8 @@ CASES: list[tuple[str, tuple[int | None, int | None], str, str]] = [
     ("SELECT o_id\nFROM sales, returns", (1, 8), "column 'o_id' is ambiguous: sales.o_id, returns.o_id", "alias"),
     ("SELECT a.price FROM sales a, sales a", (1, 8), "'a' names more than one table", "alias"),
     ("SELECT o_id FROM sales WHERE sum(price) > 1", (1, 30), "an aggregate in WHERE: sum(price)", "HAVING"),
+    ("SELECT x.o_id FROM sales s JOIN returns x ON s.o_id = x.o_id WHERE sum(x.o_id) > 1", (1, 68), "an aggregate in WHERE: sum(x.o_id)", "HAVING"),
+    ("SELECT o_id FROM sales s GROUP BY o_id HAVING EXISTS (SELECT 1 FROM returns r WHERE r.cost > max(s.price))", (1, 94), "an aggregate of the query around is not supported in a sub-query: max(s.price)", "derived table"),
     ("SELECT o_id FROM sales WHERE rank() OVER (ORDER BY o_id) = 1", (1, 30), "a window function in WHERE", "QUALIFY"),
     ("SELECT o_id,\n  price FROM sales GROUP BY o_id", (2, 3), "column 'price' is neither grouped nor aggregated", "GROUP BY"),
     ("SELECT o_id,\n  price, sum(price) AS price FROM sales GROUP BY o_id", (2, 3), "column 'price' is neither grouped nor aggregated", "GROUP BY"),

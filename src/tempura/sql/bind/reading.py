@@ -12,7 +12,7 @@ from tempura.sql.bind.grouping import Groups, aggregates, cube, is_aggregate, ro
 from tempura.sql.bind.ordering import Key, each_of_all, key_of, ordered_terms, slice_of
 from tempura.sql.bind.predicates import conjuncts_of, detached, replaced
 from tempura.sql.bind.resolve import Resolver, always
-from tempura.sql.bind.scope import Scope, Tree, nearest, refuse
+from tempura.sql.bind.scope import OUTER, Scope, Tree, nearest, refuse
 from tempura.sql.bind.select import Item, Select
 from tempura.sql.bind.sources import Ctes, From
 from tempura.sql.bind.subqueries import has_subquery
@@ -83,6 +83,12 @@ class _Reader:
         for tree in trees:
             call = next(aggregates(tree), None)
             if call is not None and not aggregated:
+                if any(c.name.startswith(OUTER) for c in call.find_all(exp.Column)):
+                    refuse(
+                        f"an aggregate of the query around is not supported in a sub-query: {_shown(call)}",
+                        call,
+                        "aggregate in a derived table first",
+                    )
                 refuse(f"an aggregate in WHERE: {_shown(call)}", call, "put the condition into HAVING")
             window = next(tree.find_all(exp.Window), None)
             if window is not None and clause != "qualify":
@@ -243,6 +249,10 @@ def _spelling(tree: Tree) -> str:
 
 
 def _shown(tree: Tree) -> str:
+    """The text of a tree, with columns called as the user calls them."""
+    tree = tree.copy()
+    for column in tree.find_all(exp.Column):
+        column.this.set("this", column.meta.get("user", column.name.lstrip(OUTER)))
     return tree.sql(dialect="spark").replace("`", "").lower()
 
 
