@@ -78,6 +78,7 @@ SELECT 'x' AS k, a, count(*) AS n FROM t GROUP BY ROLLUP(k, a) HAVING k IS NULL
 SELECT max(b) AS m FROM t HAVING count(*) > 100
 SELECT DISTINCT a, c FROM t
 SELECT DISTINCT a + 0 AS a FROM t ORDER BY a LIMIT 2
+SELECT a, b, c FROM t ORDER BY a, b, c LIMIT 2 * (1 + 1) OFFSET 3 - 1
 SELECT a, c, sum(b) AS n FROM t GROUP BY ROLLUP (a, c)
 SELECT a, c, sum(b) AS n, count(a) AS ca FROM t GROUP BY CUBE (a, c)
 SELECT c0, c1, count(*) AS n FROM (SELECT a AS c0, a AS c1 FROM t) q GROUP BY CUBE (c0, c1)

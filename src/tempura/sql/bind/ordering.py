@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from tempura.algebra import Filter, Op, SortKey, TopK, Window, WindowCall
 from tempura.expr import Expr, column_tree
@@ -16,6 +17,9 @@ from tempura.schema import Column, fresh, names, orderable
 from tempura.sql.bind.predicates import predicate
 from tempura.sql.bind.projection import narrowed
 from tempura.sql.bind.scope import Tree, refuse
+
+_SUMS = (exp.Literal, exp.Paren, exp.Add, exp.Sub, exp.Mul)
+"""What a number of rows may be computed with."""
 
 
 @dataclass
@@ -54,6 +58,8 @@ def _number(clause: Tree, what: str) -> int | None:
     if clause is None:
         return None
     value = clause.expression
+    if all(isinstance(part, _SUMS) for part in value.walk()):
+        value = simplify(value.copy())
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     if not isinstance(value, exp.Literal) or not value.name.isdigit():
