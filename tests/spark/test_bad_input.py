@@ -233,6 +233,26 @@ def test_deletes_of_rows_that_are_not_there(spark: SparkSession, tmp_path: Path,
     assert (due(job, second.file, second.file.pins) == ()) and ran(spark, job).point == "t3"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("columns", ["k: int, m: 'map<string,int>'", "m: 'array<struct<x:map<string,int>>>'"])
+def test_rows_with_maps_are_taken_away(spark: SparkSession, tmp_path: Path, columns: str):
+    """Spark groups by maps, but does not join by them: one that is beside another column, and one that is alone."""
+    text = f"name: log\nquery: SELECT count(*) AS n FROM log\ntables:\n  log:\n    columns: {{{columns}}}\n"
+    text += f"    source: {{kind: changes, path: log, format: json, operation: op}}\ntimeline: [{DAILY}]\n"
+
+    def logged(name: str, *rows: tuple[str, int, dict[str, int]]) -> None:
+        (tmp_path / "log").mkdir(exist_ok=True)
+        lines = [{"op": op, "k": k, "m": m} if "k:" in columns else {"op": op, "m": [{"x": m}]} for op, k, m in rows]
+        (tmp_path / f"log/{name}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    logged("1", ("I", 1, {"a": 1, "b": 2}), ("I", 1, {"a": 1}), ("I", 2, {}))
+    job = Job.parse(text, tmp_path)
+    ran(spark, job)
+    logged("2", ("D", 1, {"a": 3}))
+    assert "a row that is not there is taken away: {" in refused(spark, job, CheckError)
+    logged("2", ("D", 1, {"b": 2, "a": 1}))
+    assert [tuple(row) for row in ran(spark, job).result.collect()] == [(2,)]
+
+
 # States and run files.
 
 

@@ -21,7 +21,7 @@ from tempura.catalog import Table
 from tempura.course import Pins, source_of
 from tempura.errors import SourceError
 from tempura.job import Job
-from tempura.schema import WEIGHT, names
+from tempura.schema import WEIGHT, names, orderable
 from tempura.sources import Reading
 from tempura.spark.names import quoted
 from tempura.spark.reading import read
@@ -167,8 +167,11 @@ def _missing(spark: SparkSession, check: Check) -> DataFrame:
 
 
 def _touched(rows: DataFrame, arrived: DataFrame, check: Check) -> DataFrame:
-    """The rows that share their key with a new one, or equal one that was taken away."""
-    by = check.key or check.columns
+    """The rows that share their key with a new one, or equal one that was taken away; by maps Spark cannot join, so that they may differ in these."""
+    maps = {c.name for c in check.rows.schema if not orderable(c.type)}
+    by = [c for c in check.key or check.columns if c not in maps]
+    if not by:
+        return rows
     if not check.key:
         arrived = arrived.where(f"{WEIGHT} < 0")
     elif not check.taken:
