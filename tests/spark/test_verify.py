@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import tempura
 from tempura.cli import app
-from tempura.errors import JobError, WorkspaceError
+from tempura.errors import WorkspaceError
 from tempura.spark import verify as verifying
 from tempura.spark.verify import _spoken_of, compare
 from tempura.workspace import Workspace, runfile
@@ -111,14 +111,34 @@ def test_types_differ(spark: SparkSession, job: tempura.Job):
     assert result.types == ("published are the columns category, gross, n, the query gives category",)
 
 
+def test_queries_that_are_gone_are_left_out(spark: SparkSession, tmp_path: Path):
+    """What was published of them stays, also after the next run."""
+    text = SHOP.replace('query: "{query}"', "queries: {{kept: SELECT category FROM sales{more}}}")
+    file = tmp_path / "job.yaml"
+    for at, more in (("t2", ", old: SELECT o_id FROM sales"), ("t3", "")):
+        file.write_text(text.format(more=more, timeline=THREE, policy="auto"))
+        arrive(tmp_path, int(at[1]))
+        tempura.run(tempura.Job.load(file), at=at, spark=spark)
+    report = tempura.verify(tempura.Job.load(file), spark=spark)
+    assert report.same and [(r.query, r.point) for r in report.results] == [("kept", "t3")]
+    said = CliRunner().invoke(app, ["verify", str(file)])
+    assert said.exit_code == 0
+    assert said.output.splitlines() == [
+        "kept of t3: the same; 12 rows published, 12 by the batch query",
+        "old: left out, as the job does not have this query any more",
+    ]
+    assert (tmp_path / ".tempura/shop/results/old/latest").exists()
+
+
 def test_refusals(spark: SparkSession, job: tempura.Job, tmp_path: Path):
     elsewhere = replace(job, workspace=str(tmp_path / "none"))
     with pytest.raises(WorkspaceError, match="the job `shop` has no published result yet"):
         tempura.verify(elsewhere, spark=spark)
     text = SHOP.replace('query: "{query}"', 'queries: {{other: "{query}"}}')
     renamed = tempura.Job.parse(text.format(query="SELECT o_id FROM sales", timeline=THREE, policy="auto"), tmp_path)
-    said = "a result of the query 'result' is published, which the job does not have any more"
-    with pytest.raises(JobError, match=said):
+    with pytest.raises(
+        WorkspaceError, match="published result yet, but of queries that it does not have any more: res"
+    ):
         tempura.verify(renamed, spark=spark)
     arrive(tmp_path, 1, 7, ["o1-0"])
     with pytest.raises(WorkspaceError, match=r"of t3 cannot be computed anew: table 'sales': the file .* has changed"):

@@ -45,7 +45,7 @@ def verify_command(
     if as_json:
         typer.echo(json.dumps(asdict(report) | {"same": report.same}, indent=2, ensure_ascii=False, default=str))
     else:
-        typer.echo("\n".join(line for result in report.results for line in _compared(result)))
+        typer.echo("\n".join([*(line for result in report.results for line in _compared(result)), *report.notes]))
     if not report.same:
         raise typer.Exit(FAILED)
 

@@ -86,6 +86,8 @@ class VerifyReport:
     """What was compared."""
 
     results: tuple[Verified, ...]
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
 
     @property
     def same(self) -> bool:
@@ -93,29 +95,30 @@ class VerifyReport:
 
 
 def verify(job: Job, *, spark: SparkSession | None = None) -> VerifyReport:
-    """Compute each published result anew and compare."""
+    """Compute each published result anew and compare. Those of queries that the job does not have any more stay published, and are left out."""
     workspace = Workspace.open(job.workspace, job.name, create=False)
     latest = workspace.latest()
-    if latest is None or not latest.results:
+    published = list(latest.results.values()) if latest else []
+    gone = [entry.query for entry in published if entry.query not in job.queries]
+    if len(gone) == len(published):
         raise WorkspaceError(
-            f"the job `{job.name}` has no published result yet", hint="`tempura run` a point that delivers one first"
+            f"the job `{job.name}` has no published result yet"
+            + (f", but of queries that it does not have any more: {', '.join(gone)}" if gone else ""),
+            hint="`tempura run` a point that delivers one first",
         )
     runs = {run.number: run for run in workspace.history()}
-    asked = [(_checked(job, workspace, entry), _pins(job, runs, entry)) for entry in latest.results.values()]
+    asked = [(_whole(workspace, e), _pins(job, runs, e)) for e in published if e.query in job.queries]
     with driver():
         started = session(spark)
         for entry, _ in asked:
             _check_settings(started, runs[entry.run], entry)
-        return VerifyReport(tuple(_verified(started, job, workspace, *each) for each in asked))
+        results = tuple(_verified(started, job, workspace, *each) for each in asked)
+    notes = tuple(f"{query}: left out, as the job does not have this query any more" for query in gone)
+    return VerifyReport(results, notes)
 
 
-def _checked(job: Job, workspace: Workspace, entry: ResultEntry) -> ResultEntry:
-    """The entry, if its query is known and its files are whole."""
-    if entry.query not in job.queries:
-        raise JobError(
-            f"a result of the query {entry.query!r} is published, which the job does not have any more",
-            hint=f"its queries are {', '.join(job.queries)}; put it back, or give the job another workspace",
-        )
+def _whole(workspace: Workspace, entry: ResultEntry) -> ResultEntry:
+    """The entry, if its files are whole."""
     if damage := workspace.check_result(entry):
         raise WorkspaceError(
             f"the result {entry.query} of {entry.point} is damaged: {'; '.join(damage)}",
