@@ -260,6 +260,26 @@ def test_run_refuses_the_past_and_says_what_is_done(job: Path, workspace: Worksp
     assert "t2 was run at" in run("run", job, "--at", "t2", "--dry-run").output
 
 
+@pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--until", "t3"]])
+def test_of_the_runs_behind_only_the_newest_is_read(
+    job: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, options: list[str]
+):
+    """The next point is found without them, and without looking for garbage."""
+    for point in ("t1", "t2", "t3"):
+        commit(workspace, point)
+    read: set[int] = set()
+    reading = Workspace._run
+
+    def noted(self: Workspace, number: int) -> RunFile:
+        read.add(number)
+        return reading(self, number)
+
+    monkeypatch.setattr(Workspace, "_run", noted)
+    monkeypatch.setattr(Workspace, "garbage", lambda *_: pytest.fail("it looks for garbage"))
+    assert "t3 was run at" in run("run", job, *options).output
+    assert read == {3}
+
+
 def test_a_locked_workspace_is_told(job: Path, workspace: Workspace):
     with workspace.lock("the other one"):
         refused = run("run", job, "--at", "t1")

@@ -13,12 +13,13 @@ from rich.console import Console
 from tempura.cli.app import FAILED, JobFile, app, fail, on_terminal, plain_errors, say
 from tempura.cli.plan import coloured
 from tempura.cli.progress import Shown
+from tempura.course import next_point
 from tempura.explain import explain, number, size, to_json
 from tempura.job import Job
 from tempura.job.shapes import Policy
-from tempura.status import run_text, status_of
+from tempura.status import run_text
 from tempura.status.text import moment, place
-from tempura.workspace import RunFile, StateEntry
+from tempura.workspace import RunFile, StateEntry, Workspace
 from tempura.workspace.pointers import latest
 
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ def run_command(
 
 def _due(job: Job, until: str | None) -> list[str | None]:
     """The points from the next one to the given one, or that one itself if it has been run; without one, the next, or None after the last."""
-    status = status_of(job)
-    if until is None:
-        return [status.next]
-    left = [p.name for p in status.points[: job.timeline.index(until) + 1] if p.status in ("next", "due")]
-    return [*left] or [until]
+    first = next_point(job, Workspace.open(job.workspace, job.name, create=False).past(), None)
+    if first is None:
+        return [until]
+    last = first if until is None else job.timeline.index(until)
+    return [p.name for p in job.timeline.points[first : last + 1]] or [until]
 
 
 def _carried_out(job: Job, points: list[str | None], as_json: bool) -> Iterator[RunReport]:
