@@ -153,3 +153,36 @@ def test_without_java_the_carried_one_serves_and_knows_the_buckets(spark: SparkS
     assert done.stdout.count("Bucketed: true") == 2 and "Exchange" not in done.stdout
     assert list(here.iterdir()) == [], "nothing is left in the current folder"
     assert done.stderr == "", "it is quiet"
+
+
+FAILING = """
+import sys
+from tempura.spark.session import session
+from tempura.spark.states import States
+from tempura.spark.steps import StepError, explained
+
+spark = session(**{"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+for query in ("SELECT sum(1 / id) AS s FROM range(1)", "SELECT 1 / id AS s FROM range(1)"):
+    try:
+        with States(spark) as states, explained("it"):
+            states.write(spark.sql(query), sys.argv[1])
+    except StepError as error:
+        print(error)
+log = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.scheduler.TaskSchedulerImpl")
+log.error("Lost executor 1 on 10.0.0.1: no heartbeats")
+spark.stop()
+"""
+
+
+def test_what_is_told_is_not_logged_and_trouble_is(tmp_path: Path):
+    """A query that fails on its rows: one error with its cause, and no stacks."""
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING, str(tmp_path / "state")],
+        capture_output=True, text=True, timeout=180, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Spark cannot run it: [DIVIDE_BY_ZERO] Division by zero.") == 2
+    logged = [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator modules")]
+    assert len(logged) == 1 and logged[0].endswith(
+        "ERROR TaskSchedulerImpl: Lost executor 1 on 10.0.0.1: no heartbeats"
+    )
