@@ -6,9 +6,12 @@ come, as far as the job says. A point at which nothing was run is left out of th
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from pydantic import JsonValue
 
 from tempura.algebra.physical import delta_name, snapshot_name
 from tempura.catalog import Catalog, ColumnStatistics, Table
@@ -309,6 +312,11 @@ def _change(source: Source, since: Version | None, version: Version) -> Change:
 def _usable(table: Table) -> dict[str, ColumnStatistics]:
     """What was declared, but for the number of distinct keys: that is the number of rows."""
     return {c: without_key(s, c in table.key) for c, s in table.statistics.items()}
+
+
+def query_digests(job: Job) -> dict[str, JsonValue]:
+    """What a run file says of the queries, by which one that has changed is noticed."""
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in job.queries.items()}
 
 
 def summary(job: Job) -> dict[str, Any]:

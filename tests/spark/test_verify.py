@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import tempura
 from tempura.cli import app
-from tempura.errors import WorkspaceError
+from tempura.errors import JobError, WorkspaceError
 from tempura.spark import verify as verifying
 from tempura.spark.verify import _spoken_of, compare
 from tempura.workspace import Workspace, runfile
@@ -101,8 +101,24 @@ def test_rows_that_differ_are_shown(spark: SparkSession, job: tempura.Job, tmp_p
     assert as_json.exit_code == 1 and '"same": false' in as_json.output
 
 
+def test_a_query_that_has_changed(spark: SparkSession, job: tempura.Job):
+    """What it gives now says nothing of what was delivered, unless it is the same."""
+    query = job.queries["result"]
+    assert tempura.verify(replace(job, queries={"result": f"{query} -- as before"}), spark=spark).same
+    for other in ("SELECT category FROM sales", query.replace("count(*)", "count(*) + 1")):
+        with pytest.raises(
+            JobError, match="result of t3 cannot be compared: its query has changed since it was"
+        ) as said:
+            tempura.verify(replace(job, queries={"result": other}), spark=spark)
+        assert said.value.hint.startswith("run the next point that delivers it")
+
+
 def test_types_differ(spark: SparkSession, job: tempura.Job):
-    """A query that is not the one that was run gives other types, or other columns."""
+    """A query that is not the one that was run gives other types, or other columns; older run files do not tell that it has changed."""
+    latest = Workspace.open(job.workspace, job.name).latest()
+    assert latest is not None
+    plan = {name: said for name, said in latest.plan.items() if name != "queries"}
+    (Path(job.workspace) / "runs/3.json").write_bytes(runfile.write(replace(latest, plan=plan)))
     other = replace(job, queries={"result": job.queries["result"].replace("count(*)", "CAST(count(*) AS INT)")})
     (result,) = tempura.verify(other, spark=spark).results
     assert result.types == ("n is published as bigint, the query gives int",) and result.differing == 0

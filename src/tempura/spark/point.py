@@ -389,6 +389,7 @@ class PointRun:
                 "total": self.plan.cost.total,
                 "notes": [*self.plan.notes, *self.course.notes],
                 "checked": checked(self.job),
+                "queries": courses.query_digests(self.job),
             },
             measured=totals(self.done.values()) | ({"checks": self.checks} if self.checks else {}),
             settings=self.settings,

@@ -11,13 +11,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from sqlglot import exp
 
-from tempura.course import Pins, check, source_of
+from tempura.course import Pins, check, query_digests, source_of
 from tempura.errors import JobError, SourceError, WorkspaceError
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column, orderable
@@ -113,6 +113,9 @@ def verify(job: Job, *, spark: SparkSession | None = None) -> VerifyReport:
         for entry, _ in asked:
             _check_settings(started, runs[entry.run], entry)
         results = tuple(_verified(started, job, workspace, *each) for each in asked)
+    for result in results:
+        if not result.same:
+            _check_query(job, runs.values(), result)
     notes = tuple(f"{query}: left out, as the job does not have this query any more" for query in gone)
     return VerifyReport(results, notes)
 
@@ -188,6 +191,17 @@ def _check_tables(job: Job, entry: ResultEntry, pins: Pins) -> None:
             f"the result {entry.query} of {entry.point} cannot be computed anew: {error.message}",
             hint="run the next point that delivers it, then verify that",
         ) from error
+
+
+def _check_query(job: Job, runs: Iterable[RunFile], result: Verified) -> None:
+    """Raise an error if the query is not what it was at the delivery: that it gives something else now does not make the result wrong."""
+    run = next((run for run in runs if run.point == result.point), None)
+    before = cast("Mapping[str, str]", run.plan.get("queries", {}) if run else {}).get(result.query)
+    if before not in (None, query_digests(job)[result.query]):
+        raise JobError(
+            f"the result {result.query} of {result.point} cannot be compared: its query has changed since it was delivered",
+            hint="run the next point that delivers it, then verify that; or put the query back as it was",
+        )
 
 
 def _types(found: DataFrame, expected: DataFrame) -> tuple[str, ...]:
