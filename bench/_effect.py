@@ -10,14 +10,13 @@ import math
 from collections.abc import Sequence
 
 from bench import _planned
-from bench._record import Experiment, Figures
+from bench._record import ALL, FULL, Experiment, Figures
 from tempura import IncrementalPlan, Timeline, plan
 from tempura.plans import PlanLine, Step
 from tempura.rules.methods import METHODS, NONE
 
 FIVE = "q10,q35,q40,q80,q93"
 """The paper's five queries: inner, outer and semi-joins, and aggregates."""
-ALL, FULL = "all", "full"
 SINGLE = tuple(METHODS)
 EVERY = (ALL, *SINGLE, FULL)
 ROUNDING = 1e-6

@@ -17,8 +17,8 @@ from pathlib import Path
 from rich.table import Table
 
 from bench import _arrivals
-from bench._record import Experiment, say
-from bench._spark import ALL, FULL, WARM, Figures, Place, Spent, Workbench, folder, weighted
+from bench._record import ALL, FULL, Experiment, Figures, say
+from bench._spark import WARM, Place, Spent, Workbench, folder, weighted
 from bench.states import COMPARABLE
 from tempura.job import Job
 from tempura.job.shapes import METHODS

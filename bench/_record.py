@@ -47,6 +47,12 @@ OUT = Annotated[Path | None, typer.Option(help="The folder for results; .cache/b
 
 Figures = dict[str, Any]
 
+ALL, PLAN, FULL = "all", "plan", "full"
+"""All methods together; recomputing by Tempura's plan, and by Spark's."""
+
+DEAREST = 1.05
+"""Nothing may cost more than so many times what recomputing costs."""
+
 
 def query_numbers(text: str) -> list[int]:
     """`q1,q3-q7,20` as numbers."""

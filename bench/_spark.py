@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from bench import _arrivals
-from bench._record import say
+from bench._record import FULL, Figures, say
 from tempura.course import Pins
 from tempura.job import Job
 from tempura.spark.measure import event_log, jvm_seconds
@@ -34,9 +34,6 @@ from tempura.spark.verify import batch, compare
 from tempura.timeline import MAIN, Timeline
 
 T = TypeVar("T")
-ALL, PLAN, FULL = "all", "plan", "full"
-"""All methods together; recomputing by Tempura's plan, and by Spark's."""
-Figures = dict[str, Any]
 Place = Callable[[Path], Job]
 """Makes a job whose workspace is the given folder."""
 

@@ -11,7 +11,7 @@ first three, no more. At scale factor 1 a last run is a tenth of a second of tas
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,8 @@ import typer
 from rich.table import Table
 
 from bench import _record, tpcds
-from bench._record import OUT, QUERIES, ROUNDS, SF, Figures
+from bench._record import ALL, DEAREST, FULL, OUT, PLAN, QUERIES, ROUNDS, SF, Figures
+from tempura.job.shapes import METHODS
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -29,6 +30,12 @@ MANY = "q3,q7,q10,q16,q25,q35,q40,q65,q76,q80,q93"
 """Stars, outer joins, EXISTS, joins of facts, nested aggregates, unions. With q67, the ranked groups of a ROLLUP, it takes a quarter of an hour more for each pattern."""
 CLOSE = 1.1
 WANTED = 0.9
+PARTS: Mapping[str, Callable[[str, Figures], bool]] = {
+    "rows are added": lambda name, cell: not _retracts(name),
+    "rows are taken back, too": lambda name, cell: _retracts(name),
+    "methods differ": lambda name, cell: len({cell["measured"].get(m) for m in METHODS}) > 1,
+}
+"""Parts of the settings, in some of which a choice is harder than in others."""
 
 
 def run(
@@ -56,7 +63,6 @@ def run(
 
 def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int) -> Figures:
     from bench import _real
-    from bench._spark import ALL, FULL, PLAN
     from tempura.timeline import Timeline
 
     jobs = _real.method_jobs(query, sf, pattern, Timeline.refresh(), "latest-first")
@@ -83,6 +89,10 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
     }
 
 
+def _retracts(setting: str) -> bool:
+    return bool(tpcds.PATTERNS[setting.split()[-1]].retracting)
+
+
 def over(one: float, least: float) -> float:
     """How many times the least; where the least is nothing, as for a query of tables that never change, so is one."""
     return one / least if least else 1.0
@@ -107,14 +117,28 @@ def _judge(found: _record.Experiment) -> None:
         best, close = (sum(r <= most for r in ratios) / len(ratios) for most in (1.0, CLOSE))
         told = f"best {best:.0%}, best or within 10 % {close:.0%} of {len(ratios)}, at worst {max(ratios):.2f}x"
         found.expect(f"{kind}: best or within 10 % of best in 90 % of choices or more", told, close >= WANTED)
+        parts = [_close(part, cells, ending) for part in PARTS]
+        found.expect(f"{kind}: best or within 10 % of best, by part", "; ".join(parts), None)
+        batch = {name: over(c["measured" + ending][ALL], c["measured" + ending][FULL]) for name, c in cells.items()}
+        worst = max(batch, key=batch.__getitem__)
+        told = f"{worst}: {batch[worst]:.2f}"
+        found.expect(f"{kind}: never above {DEAREST} of recomputing by Spark", told, batch[worst] <= DEAREST)
         ranks = [cell["spearman" + ending] for cell in cells.values() if cell["spearman" + ending] is not None]
         within = f"{statistics.median(ranks):.2f} is the median within a query" if ranks else "nothing to rank"
         pairs = [(c["estimated"][n], c["measured" + ending][n]) for c in cells.values() for n in c["distinct"]]
         overall = _spearman(*zip(*pairs, strict=True))
         across = "" if overall is None else f", {overall:.2f} over all plans of all queries"
         found.expect(f"{kind}: rank agreement of estimates and measurements", within + across, None)
+    dearer = [name for name, c in cells.items() if c["estimated"][ALL] > min(c["estimated"].values()) * (1 + 1e-9)]
+    found.expect("never estimated dearer than what was not chosen", ", ".join(dearer) or "never", not dearer)
     wrong = [name for name, cell in cells.items() if not cell["right"]]
     found.expect("every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
+
+
+def _close(part: str, cells: Mapping[str, Figures], ending: str) -> str:
+    """How many of the settings of a part have the best plan or one within a tenth of it."""
+    ratios = [cell["ratio_to_best" + ending] for name, cell in cells.items() if PARTS[part](name, cell)]
+    return f"{part}: {sum(r <= CLOSE for r in ratios)} of {len(ratios)}"
 
 
 def _shown(cells: Mapping[str, Figures], title: str) -> Table:

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import OUT, ROUNDS, SF, Figures
+from bench._record import ALL, DEAREST, FULL, OUT, ROUNDS, SF, Figures
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -68,7 +68,7 @@ def _cells(found: _record.Experiment, bench: Workbench, name: str, sf: float, ro
     What comes before the refresh is run once, and each round goes on from a copy of its workspace.
     """
     from bench import _arrivals
-    from bench._spark import ALL, WARM, folder, median
+    from bench._spark import WARM, folder, median
     from tempura.timeline import Timeline
 
     def place(workspace: Path, times: int) -> Job:
@@ -93,8 +93,6 @@ def _cells(found: _record.Experiment, bench: Workbench, name: str, sf: float, ro
 
 def _figures(measured: Mapping[str, Figures]) -> Figures:
     """A refresh, and recomputing, once."""
-    from bench._spark import ALL, FULL
-
     last, batch = measured[ALL]["points"]["t2"], measured[FULL]["points"]["t2"]
     return {
         "last_cpu": last["task_cpu"],
@@ -119,7 +117,8 @@ def _judge(found: _record.Experiment, name: str) -> None:
         met = ratio <= MOST if name in LINEAR else None
         found.expect(f"{name}, {kind}: {wanted} over {HISTORY[-1]}x history", told, met)
         beside = [cell[cpu] / cell[cpu.replace("last", "batch")] for cell in cells]
-        found.expect(f"{name}, {kind}: over recomputing", f"{min(beside):.2f}x to {max(beside):.2f}x", None)
+        told = f"{min(beside):.2f}x to {max(beside):.2f}x"
+        found.expect(f"{name}, {kind}: never above {DEAREST}x of recomputing", told, max(beside) <= DEAREST)
     wrong = [f"{cell['history']}x" for cell in cells if not cell["right"]]
     found.expect(f"{name}: every result is that of the batch query", ", ".join(wrong) or "all are", not wrong)
 

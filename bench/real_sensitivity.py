@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import _record
-from bench._record import OUT, QUERIES, ROUNDS, SF, Figures
+from bench._record import ALL, OUT, QUERIES, ROUNDS, SF, Figures
 from bench.sensitivity import WRONG
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def run(
 def _jobs(query: int | str, sf: float, is_: str, said: str) -> dict[str, Place]:
     """The jobs of a query by method, and the one that expects other rows than come."""
     from bench import _real
-    from bench._spark import ALL
     from tempura.job import Job
     from tempura.timeline import Timeline
 
@@ -65,7 +64,6 @@ def _jobs(query: int | str, sf: float, is_: str, said: str) -> dict[str, Place]:
 def _judge(found: _record.Experiment, groups: Mapping[str, Mapping[str, Figures]]) -> None:
     """What the paper saw: planned wrong is still no dearer than a method alone; and no dearer than recomputing."""
     from bench._real import CLOSE, judge_results
-    from bench._spark import ALL
     from bench.choice import over
 
     for cpu, kind in (("last_cpu", "task CPU"), ("last_jvm", "JVM CPU")):

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench import _record
 from bench._arrivals import DAY
-from bench._record import OUT, QUERIES, ROUNDS, SF, Experiment, Figures
+from bench._record import ALL, DEAREST, FULL, OUT, PLAN, QUERIES, ROUNDS, SF, Experiment, Figures
 from tempura.errors import TempuraError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _day(bench: Workbench, query: int, sf: float, rounds: int, warm: int, by_pla
     """A query's day and recomputing, by Spark's plan and by Tempura's, taking turns; or what went wrong."""
     from bench import _arrivals
     from bench._real import announced
-    from bench._spark import ALL, FULL, PLAN, weighted
+    from bench._spark import weighted
     from tempura.timeline import Timeline
 
     def place(workspace: Path, policy: Policy) -> Job:
@@ -123,9 +123,9 @@ def _judge_kind(found: Experiment, cells: Mapping[str, Figures], kind: str, part
     lower, much = _share(deadline, lambda r: r < 1), _share(deadline, lambda r: r <= 0.75)
     found.expect(f"{kind}: lower at 24:00 for 85 % of queries or more", f"{lower:.0%}", lower >= 0.85)
     found.expect(f"{kind}: by a quarter or more for 70 % or more", f"{much:.0%}", much >= 0.7)
-    above = sorted((name for name in cells if ratios[name] > 1.05), key=lambda name: -ratios[name])
+    above = sorted((name for name in cells if ratios[name] > DEAREST), key=lambda name: -ratios[name])
     told = f"{len(above)} above" + "".join(f", {name} {ratios[name]:.2f}" for name in above[:SHOWN])
-    found.expect(f"{kind}: no query above 1.05x of recomputing at the day's prices", told, not above)
+    found.expect(f"{kind}: no query above {DEAREST}x of recomputing at the day's prices", told, not above)
     found.expect(f"{kind}: the day of a query in the median", _less(statistics.median(ratios.values()), 1), None)
     if all(cell["by_plan"] for cell in cells.values()):
         again = sum(_spent(cell["by_plan"], parts) for cell in cells.values())

@@ -53,14 +53,37 @@ def test_the_day_is_judged_by_each_way_to_count(tmp_path: Path):
 
 @pytest.mark.parametrize(("ratio", "good"), [(1.0, True), (1.1, True), (1.2, False)])
 def test_a_choice_is_good_if_none_was_much_better(ratio: float, good: bool, tmp_path: Path):
-    found = experiment("choice", 1, tmp_path)
-    both = {"all": ratio, "IM1": 1.0}
-    figures = {f"{name}{kind}": figure for kind in ("", "_jvm") for name, figure in (("measured", both), ("ratio_to_best", ratio), ("spearman", None))}  # fmt: skip
-    found.cell("q1", lambda: {**figures, "estimated": both, "distinct": list(both), "right": True})
-    choice._judge(found)
-    told = verdicts(found)
+    taken = {"all": ratio} | dict.fromkeys(METHODS[1:-1], 1.0) | {"HOV": 2.0}
+    told = the_choice(found := experiment("choice", 1, tmp_path), {"q1 delta-big": taken})
     for kind in ("task CPU", "JVM CPU"):
         assert told[f"{kind}: best or within 10 % of best in 90 % of choices or more"] is good
+        assert told[f"{kind}: never above 1.05 of recomputing by Spark"] is True, "the other is no recomputing"
+    assert told["never estimated dearer than what was not chosen"] is (ratio == 1.0)
+    parts = {e["figure"] for e in found.expectations if "by part" in e["text"]}
+    assert parts == {
+        f"rows are added: {int(good)} of 1; rows are taken back, too: 0 of 0; methods differ: {int(good)} of 1"
+    }
+
+
+@pytest.mark.parametrize(("full", "kept"), [(2.0, True), (1.9, False)])
+def test_a_choice_is_held_against_recomputing(full: float, kept: bool, tmp_path: Path):
+    settings = {"q1 delta-big": {"all": 1.0}, "q2 delta-R": {"all": 2.0, "full": full}}
+    told = the_choice(found := experiment("choice", 1, tmp_path), settings)
+    assert told["task CPU: never above 1.05 of recomputing by Spark"] is kept
+    figures = {e["figure"] for e in found.expectations if "by part" in e["text"]}
+    assert figures == {"rows are added: 1 of 1; rows are taken back, too: 1 of 1; methods differ: 0 of 0"}
+
+
+def the_choice(found: Experiment, settings: Mapping[str, dict[str, float]]) -> dict[str, bool | None]:
+    """The verdicts on plans that took, by both ways to count, what they were estimated at; recomputing takes 9 s unless told otherwise."""
+    for name, taken in settings.items():
+        measured = {"full": 9.0} | taken
+        ratio = taken["all"] / min(taken[m] for m in taken if m != "full")
+        figures = {f"{of}{kind}": value for kind in ("", "_jvm") for of, value in (("measured", measured), ("ratio_to_best", ratio), ("spearman", None))}  # fmt: skip
+        estimated = {m: took for m, took in taken.items() if m != "full"}
+        found.cell(name, lambda cell=figures | {"estimated": estimated, "distinct": list(estimated), "right": True}: cell)  # fmt: skip
+    choice._judge(found)
+    return verdicts(found)
 
 
 @pytest.mark.parametrize(("name", "times", "met"), [("star", 1.4, True), ("star", 1.6, False), ("outer", 9.0, None)])
@@ -68,9 +91,11 @@ def test_growth_is_judged_where_it_must_not_be(name: str, times: float, met: boo
     found = experiment("growth", 1, tmp_path)
     for history in growth.HISTORY:
         cpu = times if history == growth.HISTORY[-1] else 1.0
-        found.cell(f"{name} {history}x", lambda cpu=cpu, h=history: {"last_cpu": cpu, "last_jvm": cpu, "batch_cpu": 1.0, "batch_jvm": 1.0, "history": h, "right": True})  # fmt: skip
+        found.cell(f"{name} {history}x", lambda cpu=cpu, h=history: {"last_cpu": cpu, "last_jvm": cpu, "batch_cpu": 1.5, "batch_jvm": 1.5, "history": h, "right": True})  # fmt: skip
     growth._judge(found, name)
-    assert [m for text, m in verdicts(found).items() if "x history" in text] == [met, met]
+    told = verdicts(found)
+    assert [m for text, m in told.items() if "x history" in text] == [met, met]
+    assert [m for text, m in told.items() if "never above" in text] == [times <= 1.05 * 1.5] * 2
 
 
 @pytest.mark.parametrize(("measured", "met"), [(1.0, True), (4.0, False)])

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench import _arrivals, _real, _spark, calibration, real_sensitivity
-from bench._record import experiment
-from bench._spark import ALL, FULL, PLAN, Gauge, Workbench, close, course, folder, median, raced, weighted
+from bench._record import ALL, FULL, PLAN, experiment
+from bench._spark import Gauge, Workbench, close, course, folder, median, raced, weighted
 from tempura.estimate.profile import DEFAULT
 from tempura.job import Job
 from tempura.job.shapes import METHODS, Policy
