@@ -42,7 +42,7 @@ GUESSED = Profile(**(dict.fromkeys(COEFFICIENTS, 0.0) | _GUESSES), cores=2, exec
 HELD_OUT = "q3,q7,q10,q22,q40,q51,q65,q80,q88,q93"
 """Stars, EXISTS, ROLLUP, windows, outer joins, nested aggregates, unions, and aggregates without groups."""
 POLICIES: tuple[Policy, ...] = ("auto", "full")
-FIXED = ("job", "shuffle", "broadcast", "operator", "file")
+FIXED = ("job", "shuffle", "broadcast", "operator", "column", "file")
 """Coefficients for what is done once, much of it beside tasks."""
 PROFILE = "profile"
 """The cell with the coefficients that were measured on this machine."""

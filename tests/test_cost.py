@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -175,6 +176,13 @@ def test_operators_and_copies_cost_something_however_few_their_rows():
     assert fixed.broadcast(nothing) == 0.25 and fixed.exchange(nothing) == 0
 
 
+def test_columns_that_come_out_cost_something_however_few_the_rows():
+    nothing = sales(0)
+    fixed = SparkCost(Profile(**{**dict.fromkeys(COEFFICIENTS, 0.0), "column": 0.5}))
+    assert cost(fixed, Filter(0, parse("price > 1")), nothing) == 1.5
+    assert cost(fixed, Aggregate(0, ("category",), SUM), nothing) == 1.0
+
+
 def test_without_keys_every_pair_is_compared():
     big, other = sales(1e5), returns(1e4)
     assert cost(SPARK, InnerJoin(0, 1, parse("price < cost")), big, other) >= 1e9 * DEFAULT.pair
@@ -215,6 +223,18 @@ def test_aggregates_ship_one_row_per_group_and_core():
     for calls in (COLLECT, COUNT_DISTINCT):
         op = Aggregate(0, ("category",), calls)
         assert partial_rows(op, [stats], derive(op, [stats], [])) == 1e6
+
+
+def test_a_row_that_is_grouped_costs_more_where_groups_are_many():
+    def each(groups: float) -> float:
+        op = Aggregate(0, ("category",), ())
+        stats = sales(1e6)
+        free = SparkCost(replace(DEFAULT, output_row=0.0, memory_byte=0.0, operator=0.0, column=0.0))
+        return free.work(op, [stats], sales(groups)) / stats.rows
+
+    few, middling, many = each(5), each(65_536), each(1e6)
+    assert few == middling == pytest.approx(DEFAULT.aggregate_row)
+    assert many == pytest.approx(DEFAULT.aggregate_row + DEFAULT.group_row * (1 - 0.065536))
 
 
 def test_the_copies_for_grouping_sets_are_shipped_set_by_set():

@@ -142,7 +142,7 @@ def test_policies():
 
 
 def test_recomputing_keeps_nothing_and_reads_nothing_that_was_kept():
-    large = {"columns": {"k": "int", "v": "string"}, "statistics": {"v": {"width": 100}}}
+    large = {"columns": {"k": "int", "v": "string"}, "statistics": {"v": {"width": 10}}}
     tables = {"d": large | {"static": 5e6}, "f": large | {"arrives": {"t1": 5e6, "t2": 5e6, "t3": 5e6}}}
     query = "select d.v, f.v as w from f join d on f.k = d.k"
     asked = Job(query=query, tables=tables, timeline=Timeline.refresh(["t1", "t2", "t3"]))
