@@ -6,7 +6,7 @@ few and over many rows what grows with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tempura.job.shapes import Policy
@@ -26,19 +26,14 @@ class Trial:
     """Whether a join may copy its smaller side everywhere; otherwise both sides are shuffled."""
 
 
-_SUMS = (
-    "quantity",
-    "sale",
-    "handful.day",
-    "price",
-    "handful.shop + handful.day",
-    "quantity * 2",
-    "sale - handful.day",
-    "price - quantity",
-)
-"""What many sums are of."""
-_MANY_SUMS = ", ".join(f"sum({of}) AS s{n}" for n, of in enumerate(_SUMS))
-_MANY_LARGEST = ", ".join(f"max(s{n}) AS s{n}" for n in range(len(_SUMS)))
+def _each(function: str, columns: Iterable[str]) -> str:
+    """A function of each of some columns, as the columns s0, s1 and so on."""
+    return ", ".join(f"{function}({column}) AS s{n}" for n, column in enumerate(columns))
+
+
+_NUMBERS = ("quantity", "sale", "handful.day", "price", "handful.shop + handful.day", "quantity * 2", "sale - handful.day", "price - quantity")  # fmt: skip
+_MANY_SUMS = _each("sum", _NUMBERS)
+_SUMMED = tuple(f"s{n}" for n in range(len(_NUMBERS)))
 
 _FIXED = {
     "copy of a handful": "SELECT * FROM handful",
@@ -47,7 +42,7 @@ _FIXED = {
     "joins of a handful": "SELECT year, weekday, sum(quantity) AS n FROM handful JOIN days ON handful.day = days.day GROUP BY year, weekday",
     "many joins of a handful": "SELECT year, category, state, sum(quantity) AS n FROM handful JOIN days ON handful.day = days.day JOIN items ON handful.shop = items.item JOIN customers ON handful.quantity = customers.customer GROUP BY year, category, state",
     "many sums of a handful": f"SELECT shop, {_MANY_SUMS} FROM handful GROUP BY shop",
-    "groups of groups of many sums of a handful": f"SELECT shop, {_MANY_LARGEST} FROM (SELECT shop, k, {_MANY_LARGEST.replace('max', 'min')} FROM (SELECT shop, day % 7 AS k, quantity % 5 AS l, {_MANY_SUMS} FROM handful GROUP BY shop, day % 7, quantity % 5) GROUP BY shop, k) GROUP BY shop",
+    "groups of groups of many sums of a handful": f"SELECT shop, {_each('max', _SUMMED)} FROM (SELECT shop, k, {_each('min', _SUMMED)} FROM (SELECT shop, day % 7 AS k, quantity % 5 AS l, {_MANY_SUMS} FROM handful GROUP BY shop, day % 7, quantity % 5) GROUP BY shop, k) GROUP BY shop",
     "many sums of joins of a handful": f"SELECT shop, {_MANY_SUMS} FROM handful JOIN days ON handful.day = days.day JOIN items ON handful.shop = items.item WHERE year > 1 AND list_price > 0 GROUP BY shop",
     "union of handfuls": " UNION ALL ".join(["SELECT sale, price FROM handful"] * 6),
 }
