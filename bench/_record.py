@@ -21,7 +21,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -75,6 +75,21 @@ def names_of(text: str, known: Iterable[str]) -> list[str]:
     known = list(known)
     found = [part.strip() for part in text.split(",") if part.strip()] or known
     return list(dict.fromkeys(name_of(name, known) for name in found))
+
+
+def queries_of(text: str, own: Mapping[str, str]) -> dict[str, str | int]:
+    """`star,q3-q5` as queries by their names: those of a benchmark's own, as text, and those of TPC-DS, by number; all of its own if there is none."""
+    found: dict[str, str | int] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        if part in own:
+            found[part] = own[part]
+        elif re.match(r"[qQ]?\d", part):
+            found |= {f"q{number}": number for number in query_numbers(part)}
+        else:
+            raise JobError(
+                f"there is no {part!r}", hint=f"give some of {', '.join(own)}, or queries of TPC-DS such as q10"
+            )
+    return found or dict(own)
 
 
 def name_of(name: str, known: Iterable[str]) -> str:

@@ -16,7 +16,8 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import OUT, ROUNDS, SF, Figures, query_numbers
+from bench._record import OUT, ROUNDS, SF, Figures, queries_of
+from bench.growth import STAR
 
 if TYPE_CHECKING:
     from bench._spark import Gauge, Workbench
@@ -24,14 +25,11 @@ if TYPE_CHECKING:
 
 RESTS_ON = ("bench/growth.py",)
 """It has the query of the star."""
-STAR = "star"
 
 
 def run(
     sf: SF = 5.0,
-    queries: Annotated[
-        str, typer.Option(help="`star` and TPC-DS queries, such as star,q40.")
-    ] = "star,q40,q10,q35,q80,q93",
+    queries: Annotated[str, typer.Option(help="star, and TPC-DS queries such as q40.")] = "star,q40,q10,q35,q80,q93",
     rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
@@ -40,29 +38,21 @@ def run(
 
     found = _record.experiment("limit", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
-    names = _named(queries)
-    found.total = len(names)
-    for name in names:
-        found.cell(name, partial(_measured, bench, name, sf, rounds))
+    wanted = queries_of(queries, STAR)
+    found.total = len(wanted)
+    for name, query in wanted.items():
+        found.cell(name, partial(_measured, bench, name, query, sf, rounds))
     for name, cell in found.cells.items():
         told = f"{cell['last_cpu'] / cell['least_cpu']:.1f}x of task CPU, {cell['last_jvm'] / cell['least_jvm']:.1f}x of JVM CPU"
         found.expect(f"{name}: the last run over the least", told, None)
     found.finish(_shown(found.cells, f"The last run and the least, TPC-DS at scale factor {sf:g}, {rounds} rounds"))
 
 
-def _named(text: str) -> list[str]:
-    """`star,q3-q5` as names, `star` and those of queries."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return [name for part in parts for name in ([STAR] if part == STAR else map("q{}".format, query_numbers(part)))]
-
-
-def _measured(bench: Workbench, name: str, sf: float, rounds: int) -> Figures:
+def _measured(bench: Workbench, name: str, query: str | int, sf: float, rounds: int) -> Figures:
     from bench import _arrivals
     from bench._spark import WARM, course, folder, median
-    from bench.growth import VIEWS
     from tempura.timeline import Timeline
 
-    query = VIEWS[STAR] if name == STAR else query_numbers(name)[0]
     kept: list[Figures] = []
     for n in range(WARM + rounds):
         _record.say(f"{name}, round {n + 1} of {WARM + rounds}")

@@ -28,7 +28,7 @@ from bench import (
     size,
     states,
 )
-from bench._record import experiment, names_of, query_numbers
+from bench._record import experiment, names_of, queries_of, query_numbers
 from tempura import plan
 from tempura.errors import JobError
 from tests.test_bench_judges import METHODS, a_day
@@ -347,6 +347,16 @@ def test_names_that_nobody_knows_are_told():
     assert names_of("outer, star,outer", ["star", "outer"]) == ["outer", "star"]
     with pytest.raises(JobError, match="'stars'"):
         names_of("stars", ["star", "outer"])
+
+
+def test_queries_are_views_of_its_own_or_of_tpcds():
+    own = {"star": "SELECT 1", "outer": "SELECT 2"}
+    assert queries_of("", own) == own
+    assert queries_of("outer, q3-q4,7,Q9", own) == {"outer": "SELECT 2", "q3": 3, "q4": 4, "q7": 7, "q9": 9}
+    with pytest.raises(JobError, match="there is no 'quick'"):
+        queries_of("star,quick", own)
+    with pytest.raises(JobError, match="'q100' is no query"):
+        queries_of("q100", own)
 
 
 def test_a_plan_carried_out_as_planned_costs_what_it_was_to_cost():
