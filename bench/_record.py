@@ -54,6 +54,11 @@ DEAREST = 1.05
 """Nothing may cost more than so many times what recomputing costs."""
 
 
+def over(one: float, least: float) -> float:
+    """How many times the least; where the least is nothing, as for a query of tables that never change, so is one."""
+    return one / least if least else 1.0
+
+
 def query_numbers(text: str) -> list[int]:
     """`q1,q3-q7,20` as numbers."""
     found: list[int] = []
@@ -144,6 +149,7 @@ def results(out: Path | None) -> Path:
 
 def experiment(name: str, sf: float, out: Path | None, **settings: Any) -> Experiment:
     """An experiment with the cells that were measured before by the same code, in the same place and with the same settings; what failed is tried again."""
+    commit()  # As it is now: files may be changed while it is measured.
     given = json.loads(json.dumps({"sf": sf, **settings}, default=str))
     found = Experiment(name.replace("_", "-"), sf, given, results(out), code_version(name), place())
     found.earlier.update(

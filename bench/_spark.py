@@ -162,33 +162,43 @@ class Workbench:
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
-        For each the medians by point, and whether it delivered what recomputing gives. Recomputing is done `at` some points, else at the last. Who in every
+        For each the medians by point, and whether it delivered what recomputing gives, in the first round and in the last. Recomputing is done `at` some points, else at the last. Who in every
         round so far, also those that do not count, took more than `race` times the least that anyone did takes part in no further one, but for the first:
         more rounds are for telling apart what is close. What counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
         Where jobs have `begun`, each round goes on from copies of their workspaces, and what counts is the last run alone.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
-        right: dict[str, bool] = {}
+        right = dict.fromkeys(jobs, True)
         least = dict.fromkeys(found, math.inf)
         running = list(found)
         self.taken += 1
-        for n in range(warm + rounds):
-            results: dict[str, DataFrame] = {}
-            with folder() as place:
-                for name in running[:: 1 if (self.taken + n) % 2 else -1]:
-                    workspace = place / f"{name}-workspace"
-                    if begun is not None and (begun / name).exists():
-                        shutil.copytree(begun / name, workspace, symlinks=True)
-                    job = jobs[name if name in jobs else next(iter(jobs))](workspace)
-                    if name == FULL:
-                        points, results[name] = recomputed(self.gauge, job, place / name, at)
-                    else:
-                        points, results[name] = course(self.gauge, job, ALL_POINTS if begun is None else LAST)
-                    found[name] += [points] if n >= warm else []
-                    least[name] = min(least[name], raced(points, weigh))
-                right = right or {name: not compare(results[name], results[FULL]).differing for name in jobs}
-            running = close(least, race) if n >= warm else running
+        with folder() as lasting:
+            expected: DataFrame | None = None
+            for n in range(warm + rounds):
+                results: dict[str, DataFrame] = {}
+                with folder() as place:
+                    for name in running[:: 1 if (self.taken + n) % 2 else -1]:
+                        # What the first round recomputes is what all rounds are held against.
+                        points, results[name] = self._turn(name, jobs, place, place if n else lasting, at, begun)
+                        found[name] += [points] if n >= warm else []
+                        least[name] = min(least[name], raced(points, weigh))
+                    expected = results[FULL] if expected is None else expected
+                    for name in right if n in (0, warm + rounds - 1) else ():
+                        right[name] &= name not in results or not compare(results[name], expected).differing
+                running = close(least, race) if n >= warm else running
         return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
+
+    def _turn(
+        self, name: str, jobs: Mapping[str, Place], place: Path, where: Path, at: Sequence[str], begun: Path | None
+    ) -> tuple[Figures, DataFrame]:
+        """A job once, in a workspace at a place, or recomputing once, into another: what its points took, and the last result."""
+        workspace = place / f"{name}-workspace"
+        if begun is not None and (begun / name).exists():
+            shutil.copytree(begun / name, workspace, symlinks=True)
+        job = jobs[name if name in jobs else next(iter(jobs))](workspace)
+        if name == FULL:
+            return recomputed(self.gauge, job, where / name, at)
+        return course(self.gauge, job, ALL_POINTS if begun is None else LAST)
 
 
 def raced(points: Mapping[str, Figures], weigh: bool) -> float:

@@ -44,8 +44,8 @@ HELD_OUT = "q3,q7,q10,q22,q40,q51,q65,q80,q88,q93"
 POLICIES: tuple[Policy, ...] = ("auto", "full")
 FIXED = ("job", "shuffle", "broadcast", "operator", "column", "file")
 """Coefficients for what is done once, much of it beside tasks."""
-PROFILE = "profile"
-"""The cell with the coefficients that were measured on this machine."""
+PROFILE, TRIALS, AGAIN = "profile", "trials", "trials again"
+"""The cells with the coefficients that were measured on this machine, with what the trials took for that, and with what they took once more when all else was measured."""
 GUESS, SHIPPED, HERE = "guessed", "shipped", "calibrated"
 """The profiles that estimates are made under: by guessing, the one that ships, and the one that was measured on this machine."""
 VERBS = {SHIPPED: "ships", HERE: "was measured here"}
@@ -70,12 +70,18 @@ def run(
     found = _record.experiment("calibration", sf, out, rounds=rounds, warm=WARM, profile=named)
     bench = Workbench()
     numbers = _record.query_numbers(queries)
-    found.total = 1 + len(numbers) * len(POLICIES)
-    here = found.cell(PROFILE, partial(_calibrated, bench, profile))
+    before = set(found.earlier)
+    again = not profile and (TRIALS not in before or AGAIN in before)
+    found.total = 2 + len(numbers) * len(POLICIES) + again
+    here, _ = found.together([PROFILE, TRIALS], partial(_calibrated, bench, profile))
     profiles = {GUESS: GUESSED, SHIPPED: DEFAULT, HERE: Profile(**here)}
     for query in numbers:
         for policy in POLICIES:
             found.cell(f"q{query} {policy}", partial(_measured, bench, query, policy, sf, rounds, profiles))
+    # Trials of two sessions do not tell how one of them aged.
+    if again:
+        after = len(runs_of(found.cells).keys() - before)
+        found.cell(AGAIN, lambda: {"after": after, "trials": _calibrated(bench, None)[1]})
     _judge(found)
     rows = [
         [*name.split(), point, *(f"{taken[part]:.2f}" for part in ("measured", *profiles))]
@@ -87,17 +93,20 @@ def run(
 
 def runs_of(cells: Mapping[str, Figures]) -> dict[str, Figures]:
     """The cells of queries."""
-    return {name: cell for name, cell in cells.items() if name != PROFILE}
+    return {name: cell for name, cell in cells.items() if name not in (PROFILE, TRIALS, AGAIN)}
 
 
-def _calibrated(bench: Workbench, given: Path | None) -> Figures:
-    """The profile of this machine: the one given, or measured now."""
+def _calibrated(bench: Workbench, given: Path | None) -> tuple[Figures, Figures]:
+    """The profile of this machine, the one given or measured now, and the seconds that each trial took for it."""
     from tempura.spark.calibrate import calibrate
 
     def told(what: str, part: int, parts: int) -> None:
         _record.say(f"{part} of {parts}: {what}")
 
-    return asdict(Profile.load(given) if given else calibrate(bench.spark, told=told).profile)
+    if given:
+        return asdict(Profile.load(given)), {}
+    measured = calibrate(bench.spark, told=told)
+    return asdict(measured.profile), {trial.name: trial.seconds for trial in measured.observed}
 
 
 def _measured(
@@ -122,7 +131,7 @@ def _measured(
                 spent, report = bench.gauge.spent(partial(run_point, job, point.name, spark=bench.spark))
                 assert report.plan is not None
                 steps = report.plan.runs[0].steps
-                if steps and n >= WARM:
+                if n >= WARM and not all(ran.reused for ran in report.steps):
                     whole = {"measured": spent.jvm_cpu} | estimates(amounts(sum(step.cost for step in steps)))
                     by_step = {
                         step.name: {"measured": (ran.measured or {}).get("cpu_seconds")} | estimates(variable)
@@ -134,7 +143,12 @@ def _measured(
 
 
 def _judge(found: Experiment) -> None:
-    """The median of the errors, each as a share of what was measured."""
+    """The median of the errors, each as a share of what was measured; and how the session aged meanwhile, which estimates cannot know."""
+    first, again = found.cells.get(TRIALS), found.cells.get(AGAIN)
+    if first and again:
+        aged = statistics.median(again["trials"][name] / first[name] for name in first)
+        text = f"JVM CPU: the trials of calibration, run again in the same session after {again['after']} queries"
+        found.expect(text, f"take {aged:.2f} times what they took at first, in the median", None)
     runs = [taken for cell in runs_of(found.cells).values() for taken in cell.values()]
     steps = [step for taken in runs for step in taken["steps"].values() if step["measured"]]
     for what, kind, ones in (("runs", "JVM CPU", runs), ("steps", "task CPU, without fixed costs", steps)):

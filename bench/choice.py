@@ -20,7 +20,7 @@ import typer
 from rich.table import Table
 
 from bench import _record, tpcds
-from bench._record import ALL, DEAREST, FULL, OUT, PLAN, QUERIES, ROUNDS, SF, Figures
+from bench._record import ALL, DEAREST, FULL, OUT, PLAN, QUERIES, ROUNDS, SF, Figures, over
 from tempura.job.shapes import METHODS
 
 if TYPE_CHECKING:
@@ -91,11 +91,6 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
 
 def _retracts(setting: str) -> bool:
     return bool(tpcds.PATTERNS[setting.split()[-1]].retracting)
-
-
-def over(one: float, least: float) -> float:
-    """How many times the least; where the least is nothing, as for a query of tables that never change, so is one."""
-    return one / least if least else 1.0
 
 
 def _spearman(one: Sequence[float], other: Sequence[float]) -> float | None:

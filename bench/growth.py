@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from bench import _record
-from bench._record import ALL, DEAREST, FULL, OUT, ROUNDS, SF, Figures
+from bench._record import ALL, DEAREST, FULL, OUT, ROUNDS, SF, Figures, over
 
 if TYPE_CHECKING:
     from bench._spark import Workbench
@@ -115,13 +115,13 @@ def _figures(measured: Mapping[str, Figures]) -> Figures:
 def _judge(found: _record.Experiment, name: str) -> None:
     cells = [found.cells[f"{name} {times}x"] for times in HISTORY]
     for cpu, kind in (("last_jvm", "JVM CPU"), ("last_cpu", "task CPU")):
-        ratio = cells[-1][cpu] / cells[0][cpu]
-        batch = cells[-1][cpu.replace("last", "batch")] / cells[0][cpu.replace("last", "batch")]
+        recomputing = cpu.replace("last", "batch")
+        ratio, batch = (over(cells[-1][each], cells[0][each]) for each in (cpu, recomputing))
         told = f"{ratio:.2f}x, where recomputing grows {batch:.1f}x"
         wanted = f"at most {MOST}x" if name in LINEAR else "growth"
         met = ratio <= MOST if name in LINEAR else None
         found.expect(f"{name}, {kind}: {wanted} over {HISTORY[-1]}x history", told, met)
-        beside = [cell[cpu] / cell[cpu.replace("last", "batch")] for cell in cells]
+        beside = [cell[cpu] / cell[recomputing] for cell in cells]
         told = f"{min(beside):.2f}x to {max(beside):.2f}x"
         found.expect(f"{name}, {kind}: never above {DEAREST}x of recomputing", told, max(beside) <= DEAREST)
     wrong = [f"{cell['history']}x" for cell in cells if not cell["right"]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import _record
-from bench._record import ALL, OUT, QUERIES, ROUNDS, SF, Figures
+from bench._record import ALL, OUT, QUERIES, ROUNDS, SF, Figures, over
 from bench.sensitivity import WRONG
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ def run(
     """Real CPU of the last run of plans that were made for another arrival pattern."""
     from bench import _real
     from bench._spark import WARM, Workbench
+    from tempura.timeline import Timeline
 
+    at = [point.name for point in Timeline.refresh().points]
     found = _record.experiment("real-sensitivity", sf, out, rounds=rounds, warm=WARM)
     bench = Workbench()
     wanted = [(query, is_, said) for is_, said in WRONG.items() for query in _record.query_numbers(queries)]
     found.total = len(wanted) * (len(_real.EACH) + 1)
     groups = {
-        f"q{query} {is_}": _real.cells(found, bench, f"q{query} {is_}", _jobs(query, sf, is_, said), rounds)
+        f"q{query} {is_}": _real.cells(found, bench, f"q{query} {is_}", _jobs(query, sf, is_, said), rounds, at)
         for query, is_, said in wanted
     }
     _judge(found, groups)
@@ -64,7 +66,6 @@ def _jobs(query: int | str, sf: float, is_: str, said: str) -> dict[str, Place]:
 def _judge(found: _record.Experiment, groups: Mapping[str, Mapping[str, Figures]]) -> None:
     """What the paper saw: planned wrong is still no dearer than a method alone; and no dearer than recomputing."""
     from bench._real import CLOSE, judge_results
-    from bench.choice import over
 
     for cpu, kind in (("last_cpu", "task CPU"), ("last_jvm", "JVM CPU")):
         for name, group in groups.items():

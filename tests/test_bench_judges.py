@@ -98,17 +98,34 @@ def test_growth_is_judged_where_it_must_not_be(name: str, times: float, met: boo
     assert [m for text, m in told.items() if "never above" in text] == [times <= 1.05 * 1.5] * 2
 
 
+def test_growth_of_what_never_changes_is_none(tmp_path: Path):
+    found = experiment("growth", 1, tmp_path)
+    for history in growth.HISTORY:
+        found.cell(f"q41 {history}x", lambda h=history: {"last_cpu": 0, "last_jvm": 0, "batch_cpu": 1.5, "batch_jvm": 1.5, "history": h, "right": True})  # fmt: skip
+    growth._judge(found, "q41")
+    assert {e["figure"] for e in found.expectations} == {
+        "1.00x, where recomputing grows 1.0x",
+        "0.00x to 0.00x",
+        "all are",
+    }
+
+
 @pytest.mark.parametrize(("measured", "met"), [(1.0, True), (4.0, False)])
 def test_calibrating_must_beat_guessing(measured: float, met: bool, tmp_path: Path):
     taken = {"measured": measured, "guessed": 2.0, "shipped": 1.3, "calibrated": 1.1}
     found = experiment("calibration", 1, tmp_path)
     found.cell("profile", lambda: {"job": 0.1})
+    found.cell("trials", lambda: {"groups": 0.2, "star": 0.4})
     found.cell("q1 auto", lambda: {"t1": taken | {"steps": {}}})
+    found.cell("trials again", lambda: {"after": 1, "trials": {"groups": 0.1, "star": 0.3}})
     calibration._judge(found)
     told = verdicts(found)
     assert told["JVM CPU: estimates err less when calibrated than when guessed, in the median of 1 runs"] is met
     assert told["JVM CPU: and no more than as shipped"] is met
     assert told["task CPU, without fixed costs: estimates"] is None, "no step was measured"
+    assert [e["figure"] for e in found.expectations if "the trials" in e["text"]] == [
+        "take 0.62 times what they took at first, in the median"
+    ]
 
 
 def by_method(takes: float = 1.0, **others: float) -> dict[str, dict[str, Any]]:

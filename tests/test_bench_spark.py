@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from bench import _arrivals, _real, _spark, calibration, real_sensitivity
 from bench._record import ALL, FULL, PLAN, experiment
@@ -76,6 +77,20 @@ def test_the_last_run_alone_goes_on_from_what_was_run_once(bench: Workbench, mon
     assert went == ["t1", "t2", "t2", "t2"]
     assert list(found[ALL]["points"]) == ["t2"] and found[ALL]["right"]
     assert found[ALL]["points"]["t2"]["rows_read"] < found[FULL]["points"]["t2"]["rows_read"], "it reads what is new"
+
+
+def test_a_result_that_is_wrong_in_the_last_round_only_is_wrong(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
+    held: list[bool] = []
+
+    def compare(result: DataFrame, expected: DataFrame) -> SimpleNamespace:
+        held.append(result.exceptAll(expected).isEmpty() and expected.exceptAll(result).isEmpty())
+        return SimpleNamespace(differing=len(held) > 1)
+
+    monkeypatch.setattr(_spark, "compare", compare)
+    alone = _real.method_jobs(VIEW, 0.01, "delta-small", Timeline.refresh(), "latest-first")["IM1"]
+    found = bench.turns({ALL: alone}, rounds=2, warm=1)
+    assert held == [True, True], "the first round and the last, with what both compare still there"
+    assert not found[ALL]["right"]
 
 
 def test_each_method_is_planned_and_equal_plans_are_found():

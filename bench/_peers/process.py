@@ -60,7 +60,8 @@ class Peer:
             try:
                 said = self._said(view, path)
             except subprocess.TimeoutExpired:
-                return refusal(f"not done within {PATIENCE} s")
+                # An error, too, so that it is tried again: the machine may have been busy.
+                return refusal(said := f"not done within {PATIENCE} s") | {"error": said}
             answer = json.loads(said.strip().splitlines()[-1])
             if "views" in answer:
                 answer["right"] = [_bag(rows) for rows in answer.pop("views")] == [_bag(r) for r in asked["expected"]]

@@ -156,8 +156,7 @@ class SparkCost:
                 hint="for an operator of your own add a function to tempura.estimate.cost.WORK",
             )
         found = function(self.profile, op, inputs, output, shape)
-        columns = sum(not name.startswith(ROW) for name in output.columns)
-        return found._replace(fixed=found.fixed + self.profile.operator + columns * self.profile.column)
+        return found._replace(fixed=found.fixed + _planned(self.profile, output))
 
     def work(self, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape = PARTITIONED) -> float:
         return self.total(self.vector(op, inputs, output, shape))
@@ -168,7 +167,7 @@ class SparkCost:
             return self.total(_scan(p, stats))
         columns = tuple(c for c in log.columns if not c.startswith(ROW))
         shipped = log.thinned(_grouped_by_task(columns, [log], log.groups(columns), p))
-        adding_up = CostVector(_grouping(p, log.rows, 1, stats.rows))
+        adding_up = _grouping(p, log.rows, 1, stats)._replace(fixed=_planned(p, stats))
         return self.total(_scan(p, log).plus(adding_up)) + self.exchange(shipped)
 
     def exchange(self, stats: Stats) -> float:
@@ -268,6 +267,23 @@ def _grouped_by_task(by: tuple[str, ...], inputs: Sequence[Stats], groups: float
 # The work of each operator.
 
 
+def _planned(p: Profile, output: Stats) -> float:
+    """An operator, and the columns that come out of it, however few its rows."""
+    return p.operator + p.column * sum(not name.startswith(ROW) for name in output.columns)
+
+
+_FAST_GROUPS = 1 << 16
+"""So many groups of a task are in a hash map that Spark generates for the query; rows of all others are looked up in a slower one."""
+
+
+def _grouping(p: Profile, rows: float, calls: int, groups: Stats) -> CostVector:
+    """Looking up the group of each row, adding the row to it, and holding the groups. A task meets no more groups than it has rows."""
+    met = min(groups.rows, rows / p.cores)
+    slow = 1 - _FAST_GROUPS / max(met, _FAST_GROUPS)
+    each = p.aggregate_row + calls * p.aggregate_call_row + slow * p.group_row
+    return CostVector(rows * each + groups.rows * p.output_row, memory=groups.bytes * p.memory_byte)
+
+
 def _files(p: Profile, stats: Stats, partitioned: bool = False) -> float:
     return max(float(p.buckets) if partitioned else 1.0, stats.bytes / p.split_bytes)
 
@@ -314,20 +330,9 @@ def _work_final(p: Profile, op: FinalState, inputs: Sequence[Stats], output: Sta
     return CostVector(cpu=inputs[0].rows * (p.project_row + len(op.calls) * p.expression_row))
 
 
-_FAST_GROUPS = 1 << 16
-"""So many groups of a task are in a hash map that Spark generates for the query; rows of all others are looked up in a slower one."""
-
-
 def _work_group(p: Profile, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
     calls = len(op.calls) if isinstance(op, (Aggregate, AggregateState, MergeState)) else 0
-    cpu = _grouping(p, sum(i.rows for i in inputs), calls, output.rows)
-    return CostVector(cpu, memory=output.bytes * p.memory_byte)
-
-
-def _grouping(p: Profile, rows: float, calls: int, groups: float) -> float:
-    """Looking up the group of each row, and adding the row to it."""
-    slow = 1 - _FAST_GROUPS / max(groups, _FAST_GROUPS)
-    return rows * (p.aggregate_row + calls * p.aggregate_call_row + slow * p.group_row) + groups * p.output_row
+    return _grouping(p, sum(i.rows for i in inputs), calls, output)
 
 
 def _sorting(p: Profile, rows: float, kept: float) -> float:

@@ -105,6 +105,8 @@ def calibrate(
     todo = list(trials())
     total = len(todo) * (WARM + rounds) + 1
     spark = session(spark)
+    if jvm_seconds() is None:
+        raise _unknown()
     with _scratch(folder) as place:
         tell("making tables", 0, total)
         shop = Shop(place, sales)
@@ -119,6 +121,13 @@ def calibrate(
     observed = laboratory.observed()
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Calibration(fitted(observed, before), before, observed, _versions(spark), rounds, sales, now)
+
+
+def _unknown() -> CalibrationError:
+    return CalibrationError(
+        "the CPU time of the driver's Java process is not known here",
+        hint="calibrate where the driver runs, on Linux, in a session that is not remote",
+    )
 
 
 def _java(spark: SparkSession, *call: str) -> str:
@@ -239,10 +248,7 @@ class Laboratory:
 
     def _took(self, report: RunReport, before: float | None, after: float | None) -> float:
         if before is None or after is None:
-            raise CalibrationError(
-                "the CPU time of the driver's Java process is not known here",
-                hint="calibrate where the driver runs, on Linux, in a session that is not remote",
-            )
+            raise _unknown()
         if _is_local(self._spark):
             return after - before
         tasks = [step.measured.get("cpu_seconds") if step.measured else None for step in report.steps]

@@ -72,12 +72,16 @@ _LARGE = {
     "pairs": "SELECT count(*) AS n FROM items JOIN days ON items.list_price < days.day / 10",
 }
 
+_WIDE = "SELECT shelf, max(note) AS a, max(price) AS b, max(cost) AS c, max(tax) AS d FROM sales JOIN parcels ON sales.sale = parcels.sale GROUP BY shelf"
+
 _SHUFFLED = {
     "join": "SELECT shelf, sum(quantity) AS n FROM sales JOIN parcels ON sales.sale = parcels.sale GROUP BY shelf",
     "outer join": "SELECT shop, sum(price) AS a, sum(amount) AS b FROM sales LEFT JOIN returns ON sales.sale = returns.sale GROUP BY shop",
+    "join of wide rows": _WIDE,
 }
 
 _KEPT = {
+    "kept join of wide rows": _WIDE,
     "kept join": "SELECT shelf, sum(quantity) AS n FROM sales JOIN parcels ON sales.sale = parcels.sale GROUP BY shelf",
     "kept window": "SELECT customer, max(n) AS n, sum(quantity) AS q FROM (SELECT customer, quantity, rank() OVER (PARTITION BY customer ORDER BY price) AS n FROM sales) GROUP BY customer",
     "kept groups": "SELECT customer, sum(price) AS a, count(*) AS n FROM sales GROUP BY customer",
