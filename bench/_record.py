@@ -333,12 +333,16 @@ def _cpu_model() -> str:
 
 @cache
 def commit() -> str:
-    """The commit; with a plus where files differ from it."""
+    """The commit; with a plus where code differs from it."""
     try:
-        told = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
+        told = subprocess.run(["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True)
+        changed = subprocess.run(
+            ["git", "status", "--porcelain", "src", "bench", ":!bench/results", ":!*.md"],
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
     except OSError:
         return "unknown"
-    return told.stdout.strip() or "unknown"
+    return f"{told.stdout.strip() or 'unknown'}{'+' if changed.stdout else ''}"
 
 
 def _title(name: str) -> str:
