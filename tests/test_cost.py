@@ -119,6 +119,9 @@ def test_adding_a_log_up_costs_more_than_reading_a_table():
     plain, short, long = (STEADILY.scan(stats, log) for log in (None, stats, sales(3e6)))
     assert plain < short < long
     assert short > STEADILY.exchange(stats), "rows that cancel have to meet"
+    nothing = sales(0)
+    planning = SparkCost(Profile(**{**dict.fromkeys(COEFFICIENTS, 0.0), "operator": 0.5, "column": 0.25}))
+    assert (planning.scan(nothing), planning.scan(nothing, nothing)) == (0, 0.5 + 3 * 0.25)
     assert UNIT.scan(stats, sales(3e6)) == UNIT.scan(stats)
 
 

@@ -638,8 +638,8 @@ def test_storage_that_spark_calls_s3a(tmp_path: Path, monkeypatch: pytest.Monkey
     arrow = SimpleNamespace(FileSystem=SimpleNamespace(from_uri=opened), FileType=fs.FileType)
     monkeypatch.setattr(remote, "_arrow", lambda: arrow)
     for scheme in ("s3", "s3a"):
-        assert RemoteStorage.at_uri(f"{scheme}://bucket/work").uri("runs") == "s3a://bucket/work/runs"
-    assert asked == ["s3://bucket/work"] * 2
+        assert RemoteStorage.at_uri(f"{scheme}://bucket/jobs").uri("runs") == "s3a://bucket/jobs/runs"
+    assert asked == ["s3://bucket/jobs"] * 2
 
 
 def test_where_a_storage_is():
