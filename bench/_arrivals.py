@@ -8,7 +8,10 @@ Besides the patterns of `bench.tpcds`, facts can be dealt by a `Deal`: into many
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +30,8 @@ from tempura.timeline import Timeline
 
 COUNT = "_count"
 """The column of change logs that says how often a row comes (1) or goes (-1)."""
+WHOLE = "read_parquet('{}.parquet')"
+"""All rows of a table, from the folder of its scale factor."""
 
 
 @dataclass(frozen=True)
@@ -53,39 +58,38 @@ def batch(point: int) -> str:
 
 def files(sf: float, pattern: str, points: int) -> Path:
     """The folder with the files of a pattern over so many points, made if it is not there yet."""
-    folder = CACHE / f"sf{sf:g}-{pattern}-{points}"
-    if folder.exists():
-        return folder
-    source = tpcds.generate(sf)
-    with tpcds.made_beside(folder) as new, duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
-        for table in FACTS:
-            for point in range(points):
-                at = new / table / batch(point)
-                at.mkdir(parents=True)
-                rows = tpcds.change_sql(
-                    f"read_parquet('{source / table}.parquet')", table, pattern, points, point, COUNT
-                )
-                connection.execute(f"COPY ({rows}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
-    return folder
+    each = {
+        f"{table}/{batch(point)}": tpcds.change_sql(WHOLE.format(table), table, pattern, points, point, COUNT)
+        for table in FACTS
+        for point in range(points)
+    }
+    return _written(sf, f"sf{sf:g}-{pattern}-{points}", each)
 
 
 def dealt_files(sf: float, deal: Deal, table: str) -> Path:
     """The folder with the files of a fact table that is dealt, made if it is not there yet."""
     parts = "-".join(f"{part.start}to{part.stop}" for part in deal.points)
-    folder = CACHE / f"sf{sf:g}-of{deal.parts}-{parts}" / table
+    rows = tpcds.dealt_sql(WHOLE.format(table), table, PATTERNS["delta-big"], deal.parts)
+    each = {
+        batch(point): f"SELECT * EXCLUDE (_in, _out) FROM ({rows}) WHERE _in BETWEEN {part.start} AND {part.stop - 1}"
+        for point, part in enumerate(deal.points)
+    }
+    return _written(sf, f"sf{sf:g}-of{deal.parts}-{parts}-{table}", each)
+
+
+def _written(sf: float, name: str, each: Mapping[str, str]) -> Path:
+    """The folder of that name with the rows of queries, each in a folder of its own, made if it is not there yet. Queries that say otherwise, or another DuckDB, have another folder."""
+    dealt = hashlib.sha256(json.dumps([duckdb.__version__, each]).encode()).hexdigest()[:8]
+    folder = CACHE / f"{name}-{dealt}"
     if folder.exists():
         return folder
-    rows = tpcds.dealt_sql(
-        f"read_parquet('{tpcds.generate(sf) / table}.parquet')", table, PATTERNS["delta-big"], deal.parts
-    )
+    source = tpcds.generate(sf)
     with tpcds.made_beside(folder) as new, duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
-        for point, part in enumerate(deal.points):
-            at = new / batch(point)
-            at.mkdir()
-            chosen = f"SELECT * EXCLUDE (_in, _out) FROM ({rows}) WHERE _in BETWEEN {part.start} AND {part.stop - 1}"
-            connection.execute(f"COPY ({chosen}) TO '{at / 'part.parquet'}' (FORMAT parquet)")
+        connection.execute(f"SET file_search_path = '{source}'")
+        for part, rows in each.items():
+            (new / part).mkdir(parents=True)
+            connection.execute(f"COPY ({rows}) TO '{new / part / 'part.parquet'}' (FORMAT parquet)")
     return folder
 
 
@@ -158,7 +162,7 @@ def job(
     dealt = isinstance(pattern, Deal)
     whole = dealt_catalog(sf, pattern, timeline) if dealt else tpcds.catalog(sf, pattern, timeline)
     text = tpcds.queries()[query] if isinstance(query, int) else query
-    used = [table for table in KEYS if table in text.lower()]
+    used = [table for table in KEYS if re.search(rf"\b{table}\b", text, re.IGNORECASE)]
     catalog = Catalog(*(_alone(whole[table], used) for table in used))
     own = dealt_sources(sf, pattern, catalog) if dealt else sources(sf, pattern, len(timeline), whole)
     return Job(

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bench._plots_style import COLOURS, bars, common_legend, dots, key_parts, names_beside, ordered, plain_log
+from bench._record import CLOSE
 from bench.calibration import GUESS, HERE, SHIPPED, runs_of
-from bench.choice import CLOSE
 from bench.refresh import AIM
 from bench.warehouse import KINDS, ratios_of
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from rich.table import Table
 
 from bench import _arrivals
-from bench._record import ALL, FULL, Experiment, Figures, say
+from bench._record import ALL, CLOSE, COMPARABLE, FULL, Experiment, Figures, say
 from bench._spark import WARM, Place, Spent, Workbench, folder, weighted
-from bench.states import COMPARABLE
 from tempura.job import Job
 from tempura.job.shapes import METHODS
 from tempura.spark.run import run as run_point
@@ -29,10 +28,8 @@ KEPT = ("state_bytes", "bucketed_bytes")
 """What is kept on disk for later points, at most, and what of it is a shuffle that these do not repeat."""
 EACH = (ALL, *METHODS, FULL)
 """The cells of a query under a pattern."""
-CLOSE = 1.1
-"""Within so much of the best is as good as the best: rounds differ by as much."""
 RACE = 1.5
-"""A plan that took more than so many times the best in each of three rounds, two of them to warm up, is not measured again, unless it is the chosen one."""
+"""A plan that took more than so many times the best in each of three rounds, two of them to warm up, by tasks and by the JVM, is not measured again, unless it is the chosen one."""
 
 
 def method_jobs(query: int | str, sf: float, pattern: str, timeline: Timeline, objective: str) -> dict[str, Place]:
@@ -119,6 +116,7 @@ def summed(measured: Figures, weigh: bool) -> Figures:
         "last_cpu": last["task_cpu"],
         "last_jvm": last["jvm_cpu"],
         **{name: max(figures.get(name, 0) for figures in points.values()) for name in KEPT},
+        "rounds": measured["rounds"],
         "right": measured["right"],
         "same_plan_as": measured["same_plan_as"],
     }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -52,11 +53,15 @@ ALL, PLAN, FULL = "all", "plan", "full"
 
 DEAREST = 1.05
 """Nothing may cost more than so many times what recomputing costs."""
+COMPARABLE = 1.25
+"""Up to this many times as large is about as large."""
+CLOSE = 1.1
+"""Within so much of the best is as good as the best: rounds differ by as much."""
 
 
 def over(one: float, least: float) -> float:
-    """How many times the least; where the least is nothing, as for a query of tables that never change, so is one."""
-    return one / least if least else 1.0
+    """How many times the least. Where both are nothing, as for a query of tables that never change, that is once."""
+    return one / least if least else math.inf if one else 1.0
 
 
 def query_numbers(text: str) -> list[int]:
@@ -144,6 +149,10 @@ def results(out: Path | None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise JobError(f"{str(folder)!r} is no folder", hint="give another --out") from None
+    except OSError as error:
+        raise JobError(f"{str(folder)!r} cannot be made: {error.strerror}", hint="give another --out") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise JobError(f"{str(folder)!r} may not be written into", hint="give another --out")
     return folder
 
 
@@ -376,4 +385,4 @@ def _ends_whole(path: Path) -> bool:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

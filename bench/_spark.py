@@ -23,15 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import _arrivals
 from bench._record import FULL, Figures, say
-from tempura.course import Pins
 from tempura.job import Job
 from tempura.spark.measure import event_log, jvm_seconds
 from tempura.spark.report import RunReport
 from tempura.spark.run import run as run_point
 from tempura.spark.session import session
 from tempura.spark.states import States
-from tempura.spark.verify import batch, compare
-from tempura.timeline import MAIN, Timeline
+from tempura.spark.verify import compare, completed, over, snapshots
+from tempura.timeline import MAIN, Point, Timeline
 
 T = TypeVar("T")
 Place = Callable[[Path], Job]
@@ -45,6 +44,8 @@ GROUP BY i_category
 """Has a bit of everything; run a few times on little data, it leaves Spark's own classes loaded and compiled."""
 WARM = 2
 """Rounds that do not count. After one, the same plan still took 0.5 s of tasks where from the third on it takes 0.2 s: Java compiles what Spark generated while it runs."""
+RACED = ("task_cpu", "jvm_cpu")
+"""The kinds of CPU that plans are compared by."""
 ALL_POINTS, BEFORE, LAST = slice(None), slice(-1), slice(-1, None)
 """Points of a timeline."""
 TASK_END = b'{"Event":"SparkListenerTaskEnd"'
@@ -162,14 +163,14 @@ class Workbench:
     ) -> dict[str, Figures]:
         """Let jobs of one query take turns with recomputing it (`full`), in `rounds` that count after some that do not.
 
-        For each the medians by point, and whether it delivered what recomputing gives, in the first round and in the last. Recomputing is done `at` some points, else at the last. Who in every
-        round so far, also those that do not count, took more than `race` times the least that anyone did takes part in no further one, but for the first:
-        more rounds are for telling apart what is close. What counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
+        For each the medians by point, how many rounds they are of, and whether it delivered what recomputing gives, in the first round and in the last. Recomputing is done `at` some points, else at
+        the last. Who in every round so far, also those that do not count, took more than `race` times the least that anyone did, by tasks and by the JVM, takes part in no further one, but for the
+        first: more rounds are for telling apart what is close. What counts in a race is the last run, or, if told to `weigh`, all runs at their prices.
         Where jobs have `begun`, each round goes on from copies of their workspaces, and what counts is the last run alone.
         """
         found: dict[str, list[Figures]] = {name: [] for name in (*jobs, FULL)}
         right = dict.fromkeys(jobs, True)
-        least = dict.fromkeys(found, math.inf)
+        least = {name: dict.fromkeys(RACED, math.inf) for name in found}
         running = list(found)
         self.taken += 1
         with folder() as lasting:
@@ -181,12 +182,16 @@ class Workbench:
                         # What the first round recomputes is what all rounds are held against.
                         points, results[name] = self._turn(name, jobs, place, place if n else lasting, at, begun)
                         found[name] += [points] if n >= warm else []
-                        least[name] = min(least[name], raced(points, weigh))
+                        taken = raced(points, weigh)
+                        least[name] = {kind: min(least[name][kind], taken[kind]) for kind in RACED}
                     expected = results[FULL] if expected is None else expected
                     for name in right if n in (0, warm + rounds - 1) else ():
                         right[name] &= name not in results or not compare(results[name], expected).differing
                 running = close(least, race) if n >= warm else running
-        return {name: {"points": median(each), "right": right.get(name, True)} for name, each in found.items()}
+        return {
+            name: {"points": median(each), "rounds": len(each), "right": right.get(name, True)}
+            for name, each in found.items()
+        }
 
     def _turn(
         self, name: str, jobs: Mapping[str, Place], place: Path, where: Path, at: Sequence[str], begun: Path | None
@@ -201,14 +206,15 @@ class Workbench:
         return course(self.gauge, job, ALL_POINTS if begun is None else LAST)
 
 
-def raced(points: Mapping[str, Figures], weigh: bool) -> float:
-    """What counts of a course: its last run, or all at their prices."""
-    return weighted(points, "task_cpu") if weigh else list(points.values())[-1]["task_cpu"]
+def raced(points: Mapping[str, Figures], weigh: bool) -> dict[str, float]:
+    """What counts of a course, of each kind of CPU: its last run, or all at their prices."""
+    return {kind: weighted(points, kind) if weigh else list(points.values())[-1][kind] for kind in RACED}
 
 
-def close(taken: Mapping[str, float], race: float) -> list[str]:
-    """The first, and those that took at most `race` times the least."""
-    return [name for n, name in enumerate(taken) if not n or taken[name] <= race * min(taken.values())]
+def close(taken: Mapping[str, Mapping[str, float]], race: float) -> list[str]:
+    """The first, and those that took at most `race` times the least of some kind."""
+    most = {kind: race * min(each[kind] for each in taken.values()) for kind in RACED}
+    return [name for n, name in enumerate(taken) if not n or any(taken[name][kind] <= most[kind] for kind in RACED)]
 
 
 @contextmanager
@@ -258,17 +264,25 @@ def recomputed(gauge: Gauge, job: Job, place: Path, at: Sequence[str] = ()) -> t
     result: DataFrame | None = None
     for name in at or [job.timeline.points[-1].name]:
         point = job.timeline.points[job.timeline.index(name)]
-        pins = {table: source.pin(None, point.upto) for table, source in job.sources.items()}
-        where = str(place / name.replace(":", ""))
-
-        def write(pins: Pins = pins, where: str = where) -> DataFrame:
-            states = States(gauge.spark)
-            return states.read([where], states.write(batch(gauge.spark, job, job.queries[MAIN], pins), where).columns)
-
-        spent, result = gauge.spent(write)
+        spent, result = gauge.spent(recomputing(gauge.spark, job, point, place))
         points[name] = asdict(spent) | {"price": point.price}
     assert result is not None
     return points, result
+
+
+def recomputing(spark: SparkSession, job: Job, point: Point, place: Path) -> Callable[[], DataFrame]:
+    """The work of running the batch query at a point and of writing its result below a folder. What is done to the query so that results can be compared is no part of it."""
+    pins = {table: source.pin(None, point.upto) for table, source in job.sources.items()}
+    query = job.queries[MAIN]
+    text = completed(spark, query, snapshots(spark, job, query, pins))
+    where = str(place / point.name.replace(":", ""))
+
+    def work() -> DataFrame:
+        states = States(spark)
+        written = states.write(over(spark, text, snapshots(spark, job, query, pins)), where)
+        return states.read([where], written.columns)
+
+    return work
 
 
 def median(rounds: Sequence[Any]) -> Any:

@@ -37,11 +37,13 @@ _GUESSES: dict[str, Any] = {
     "build_row": 4e-7, "probe_row": 2e-7, "output_row": 1e-7, "pair": 5e-8, "aggregate_row": 3e-7, "aggregate_call_row": 2e-8,
     "sort_row": 2e-8, "filter_row": 5e-8, "project_row": 3e-8, "expression_row": 2e-8, "union_row": 1e-8, "window_row": 3e-7,
 }  # fmt: skip
-GUESSED = Profile(**(dict.fromkeys(COEFFICIENTS, 0.0) | _GUESSES), cores=2, executors=1, buckets=8)
+GUESSED = Profile(**(dict.fromkeys(COEFFICIENTS, 0.0) | _GUESSES))
 """What was taken for true before anything was measured; what is not named here was not known to cost anything."""
 HELD_OUT = "q3,q7,q10,q22,q40,q51,q65,q80,q88,q93"
 """Stars, EXISTS, ROLLUP, windows, outer joins, nested aggregates, unions, and aggregates without groups."""
 POLICIES: tuple[Policy, ...] = ("auto", "full")
+MACHINE = ("cores", "executors", "buckets", "split_bytes", "broadcast_limit")
+"""What a profile says of the machine and of how Spark is set up there."""
 FIXED = ("job", "shuffle", "broadcast", "operator", "column", "file")
 """Coefficients for what is done once, much of it beside tasks."""
 PROFILE, TRIALS, AGAIN = "profile", "trials", "trials again"
@@ -121,12 +123,14 @@ def _measured(
     def estimates(charged: Mapping[str, float]) -> Figures:
         return {name: priced(charged, profile) for name, profile in profiles.items()}
 
+    # Coefficients are what is compared; how many cores there are is no estimate.
+    shipped = replace(profiles[SHIPPED], **{name: getattr(profiles[HERE], name) for name in MACHINE})
     taken: dict[str, list[Figures]] = {}
     for n in range(WARM + rounds):
         _record.say(f"q{query} {policy}, round {n + 1} of {WARM + rounds}")
         with folder() as place:
             job = _arrivals.job(query, sf, "delta-small", Timeline.refresh(), place / "workspace", policy=policy)
-            job = replace(job, cluster=itemized(DEFAULT))
+            job = replace(job, cluster=itemized(shipped))
             for point in job.timeline.points:
                 spent, report = bench.gauge.spent(partial(run_point, job, point.name, spark=bench.spark))
                 assert report.plan is not None
@@ -147,7 +151,7 @@ def _judge(found: Experiment) -> None:
     first, again = found.cells.get(TRIALS), found.cells.get(AGAIN)
     if first and again:
         aged = statistics.median(again["trials"][name] / first[name] for name in first)
-        text = f"JVM CPU: the trials of calibration, run again in the same session after {again['after']} queries"
+        text = f"JVM CPU: the trials of calibration, run again in the same session after {again['after']} jobs"
         found.expect(text, f"take {aged:.2f} times what they took at first, in the median", None)
     runs = [taken for cell in runs_of(found.cells).values() for taken in cell.values()]
     steps = [step for taken in runs for step in taken["steps"].values() if step["measured"]]

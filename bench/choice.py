@@ -5,7 +5,7 @@ recomputes only where it cannot do otherwise. Recomputing is measured twice: by 
 the best; estimates are good if they rank the plans that they are of as measurements do (Spearman).
 
 What comes before the last run is run once for each plan, and each round goes on from a copy of its workspace. The same plan was seen to differ by a third between rounds. So those that are close to the best are measured in more rounds, and those that are not in any of the
-first three, no more. At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5.
+first three, by tasks or by the JVM, no more. At scale factor 1 a last run is a tenth of a second of tasks beside a second of Spark's own, so that there is little to choose; hence 5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 from rich.table import Table
 
 from bench import _record, tpcds
-from bench._record import ALL, DEAREST, FULL, OUT, PLAN, QUERIES, ROUNDS, SF, Figures, over
+from bench._record import ALL, CLOSE, DEAREST, FULL, OUT, PLAN, QUERIES, ROUNDS, SF, Figures, over
 from tempura.job.shapes import METHODS
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MANY = "q3,q7,q10,q16,q25,q35,q40,q65,q76,q80,q93"
 """Stars, outer joins, EXISTS, joins of facts, nested aggregates, unions. With q67, the ranked groups of a ROLLUP, it takes a quarter of an hour more for each pattern."""
-CLOSE = 1.1
 WANTED = 0.9
 PARTS: Mapping[str, Callable[[str, Figures], bool]] = {
     "rows are added": lambda name, cell: not _retracts(name),
@@ -78,6 +77,7 @@ def _measured(bench: Workbench, query: int, pattern: str, sf: float, rounds: int
         "measured": measured,
         "measured_jvm": jvm,
         "estimated": estimated,
+        "rounds": {name: figures["rounds"] for name, figures in found.items()},
         "best": min(measured, key=measured.__getitem__),
         "ratio_to_best": over(measured[ALL], min(measured.values())),
         "best_jvm": min(jvm, key=jvm.__getitem__),

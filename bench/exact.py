@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from bench import _planned
-from bench._record import OUT, QUERIES, SF, Experiment, Figures, experiment, query_numbers
+from bench._record import OUT, QUERIES, SF, Experiment, Figures, experiment, over, query_numbers
 from tempura import Job
 from tempura.choose.decide import decide
 from tempura.choose.exact import optimum
@@ -121,7 +121,7 @@ def planner_gap(job: Job, places: int, largest: int) -> Figures:
         "unshared": without_sharing(cut, objective) / scale,
         "greedy": greedy / scale,
         "exact": exact / scale,
-        "gap": max(greedy / exact - 1, 0.0) if exact else 0.0,
+        "gap": gap(cut, greedy, exact, objective),
         "seconds": seconds,
     }
 
@@ -136,6 +136,16 @@ def number(graph: Graph, choice: Choice, objective: Objective) -> float:
     """The choice's total as the pricing's number, which the exact optimum is given in."""
     pricing = objective.pricing(graph)
     return sum(pricing.amount(w) * f for w, f in zip(choice.work_by_point, pricing.factors, strict=True))
+
+
+def gap(graph: Graph, greedy: float, exact: float, objective: Objective) -> float:
+    """By how much of the optimum greedy sharing is above it; where points count one before the other, at the first of these at which it is."""
+    if not isinstance(objective, LatestFirst):
+        return max(over(greedy, exact) - 1, 0.0)
+    fields = [objective.FIELD * point for point in reversed(range(len(graph.prices)))]
+    each = ([int(number) >> field & ((1 << objective.FIELD) - 1) for field in fields] for number in (greedy, exact))
+    above = (over(mine, least) - 1 for mine, least in zip(*each, strict=True))
+    return next((by for by in above if by > NONE), 0.0)
 
 
 def keeping(graph: Graph, choice: Choice, places: int) -> Graph:
@@ -194,7 +204,7 @@ def random_gaps(objective: Objective, graphs: int) -> Figures:
             exact = optimum(graph, objective, limit=9)
         except PlanError:
             continue
-        gaps.append(float(number(graph, choose(graph, objective), objective) / exact - 1))
+        gaps.append(gap(graph, number(graph, choose(graph, objective), objective), exact, objective))
     optimal = sum(g < NONE for g in gaps)
     return {
         "graphs": len(gaps),

@@ -22,7 +22,7 @@ def run(
     queries: QUERIES = _planned.TEN,
     sf: SF = _planned.VIRTUAL,
     out: OUT = None,
-    points: Annotated[int, typer.Option(help="Points of the timeline.")] = 3,
+    points: Annotated[int, typer.Option(min=2, help="Points of the timeline.")] = 3,
     repeat: REPEAT = 5,
 ) -> None:
     """Exploration and sharing time by the methods known."""

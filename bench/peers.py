@@ -57,7 +57,10 @@ def run(
     for view in chosen:
         _in_session(found, bench, view, sf, rounds)
         for name, peer in others.items():
-            found.cell(f"{view.name} {name}", partial(peer.refreshed, view, sf, rounds))
+            key = f"{view.name} {name}"
+            if key in found.earlier and found.earlier[key]["figures"]["version"] != peer.version:
+                del found.earlier[key]
+            found.cell(key, partial(peer.refreshed, view, sf, rounds))
     _judge(found, [view.name for view in chosen], systems)
     for name, peer in others.items():
         versions = dict.fromkeys(found.cells[f"{view.name} {name}"]["version"] for view in chosen)

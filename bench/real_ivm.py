@@ -6,17 +6,13 @@ maintenance. What counts is the last run; rows, bytes and jobs are those of the 
 
 from __future__ import annotations
 
-from bench import _record
+from bench import _effect, _record, tpcds
 from bench._record import OUT, QUERIES, ROUNDS, SF
-
-PATTERNS = ("delta-big", "delta-small", "delta-R", "delta-RS")
-VARIED = 10
-"""The query that all patterns are tried with."""
 
 
 def run(
     sf: SF = 1.0,
-    queries: QUERIES = "q10,q35,q40,q80,q93",
+    queries: QUERIES = _effect.FIVE,
     rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
@@ -28,8 +24,7 @@ def run(
     found = _record.experiment("real-ivm", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
     timeline = Timeline.refresh()
-    numbers = _record.query_numbers(queries)
-    wanted = [(q, PATTERNS[0]) for q in numbers] + [(q, p) for q in numbers if q == VARIED for p in PATTERNS[1:]]
+    wanted = _effect.settings(_record.query_numbers(queries), list(tpcds.PATTERNS))
     groups = {}
     found.total = len(wanted) * len(_real.EACH)
     for query, pattern in wanted:

@@ -6,17 +6,16 @@ paper's figures of real CPU cost for the progressive warehouse. A cell's name ha
 
 from __future__ import annotations
 
-from bench import _record
+from bench import _effect, _record, tpcds
 from bench._record import OUT, QUERIES, ROUNDS, SF
-from bench.real_ivm import PATTERNS, VARIED
 
-PRICE, DEARER = 0.3, 0.7
+PRICES = (0.3, 0.7)
 """What early work costs, late work costing 1."""
 
 
 def run(
     sf: SF = 1.0,
-    queries: QUERIES = "q10,q35,q40,q80,q93",
+    queries: QUERIES = _effect.FIVE,
     rounds: ROUNDS = 3,
     out: OUT = None,
 ) -> None:
@@ -27,12 +26,11 @@ def run(
 
     found = _record.experiment("real-pdw", sf, out, rounds=rounds, warm=WARM, race=_real.RACE)
     bench = Workbench()
-    numbers = _record.query_numbers(queries)
-    wanted = [(q, PATTERNS[0], w) for w in (PRICE, DEARER) for q in numbers]
-    wanted += [(q, p, w) for q in numbers if q == VARIED for w in (PRICE, DEARER) for p in PATTERNS[1:]]
+    settings = _effect.settings(_record.query_numbers(queries), list(tpcds.PATTERNS))
+    wanted = [(setting, price) for price in PRICES for setting in settings]
     groups = {}
     found.total = len(wanted) * len(_real.EACH)
-    for query, pattern, price in wanted:
+    for (query, pattern), price in wanted:
         jobs = _real.method_jobs(query, sf, pattern, Timeline.warehouse([price, 1.0]), "weighted")
         name = f"q{query} {pattern} {price:g}"
         groups[name] = _real.cells(found, bench, name, jobs, rounds, race=_real.RACE, weigh=True)

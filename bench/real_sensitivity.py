@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import _record
-from bench._record import ALL, OUT, QUERIES, ROUNDS, SF, Figures, over
+from bench._record import ALL, CLOSE, OUT, QUERIES, ROUNDS, SF, Figures, over
 from bench.sensitivity import WRONG
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _jobs(query: int | str, sf: float, is_: str, said: str) -> dict[str, Place]:
 
 def _judge(found: _record.Experiment, groups: Mapping[str, Mapping[str, Figures]]) -> None:
     """What the paper saw: planned wrong is still no dearer than a method alone; and no dearer than recomputing."""
-    from bench._real import CLOSE, judge_results
+    from bench._real import judge_results
 
     for cpu, kind in (("last_cpu", "task CPU"), ("last_jvm", "JVM CPU")):
         for name, group in groups.items():

@@ -1,7 +1,7 @@
 """Is it really cheaper? The last run of a refresh against recomputing, on Spark, in one warm session, the two taking turns.
 
 The data arrive in two parts, four fifths and one fifth (delta-small). The first point is run once; each round takes a copy of its workspace, runs the last point there, and the batch
-query over the same files, which writes its result as well; and, apart, the last run as a job does it by itself, checking that what arrived has no key that is there already, which recomputing does not. CPU is that of the whole Java process: tasks, planning, compiling and garbage collection, and the table
+query over the same files, which writes its result as well; and, apart, the last run as a job does it by itself, checking that what arrived has no key that is there already, which recomputing does not. Every other round goes backwards. CPU is that of the whole Java process: tasks, planning, compiling and garbage collection, and the table
 tells them apart. Rounds before those that count let the compiler finish with both.
 """
 
@@ -11,7 +11,6 @@ import shutil
 import statistics
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,13 +20,18 @@ from bench._record import DEAREST, OUT, ROUNDS, Figures, experiment, queries_of,
 from bench.growth import STAR
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from bench._spark import Workbench
+    from tempura.job import Job
 
 RESTS_ON = ("bench/growth.py",)
 """It has the query of the star."""
 AIM = 0.35
 SIDES = {"last": False, "checked": True}
 """The last run as it is compared, and as a job does it by itself: whether what arrived is checked."""
+BATCH = "batch"
+"""Recomputing, the third side."""
 
 
 def run(
@@ -64,16 +68,16 @@ def run(
 
 def _measured(bench: Workbench, name: str, query: str | int, sf: float, policy: str, warm: int, rounds: int) -> Figures:
     from bench import _arrivals
-    from bench._spark import folder
+    from bench._spark import folder, recomputing
     from tempura.spark.run import run as run_point
     from tempura.spark.verify import compare
     from tempura.timeline import Timeline
 
-    taken: dict[str, list[Figures]] = {"last": [], "checked": [], "batch": []}
+    taken: dict[str, list[Figures]] = {side: [] for side in (*SIDES, BATCH)}
     right = True
     with folder() as place:
 
-        def job(workspace: str, checks: bool) -> Any:
+        def job(workspace: str, checks: bool) -> Job:
             return _arrivals.job(
                 query, sf, "delta-small", Timeline.refresh(), place / workspace, policy=policy, objective="latest-first", checks=checks
             )  # fmt: skip
@@ -82,22 +86,26 @@ def _measured(bench: Workbench, name: str, query: str | int, sf: float, policy: 
             run_point(job(f"{side} first", SIDES[side]), "t1", spark=bench.spark)
         for n in range(warm + rounds):
             say(f"{name}, round {n + 1} of {warm + rounds}")
-            spent: dict[str, Figures] = {}
-            results: list[Any] = []
-            for side, checks in SIDES.items():
-                shutil.copytree(place / f"{side} first", place / f"{side} now", symlinks=True)
-                mine, report = _spent(bench, partial(run_point, job(f"{side} now", checks), "t2", spark=bench.spark))
-                around = report.seconds["planning"] + report.seconds["rest"]
-                spent[side] = mine | {"around": around, "steps": len(report.steps)}
-                results.append(report.result)
-            spent["batch"], expected = _spent(
-                bench, lambda: _recomputed(bench, job("last now", False), place / "batch")
-            )
-            right = right and not any(compare(result, expected).differing for result in results)
-            for side, figures in spent.items():
+            results: dict[str, DataFrame] = {}
+            for side in list(taken)[:: -1 if n % 2 else 1]:
+                now = place / f"{side} now"
+                if side == BATCH:
+                    batch_job = job(BATCH, False)
+                    work = recomputing(bench.spark, batch_job, batch_job.timeline.points[-1], now)
+                    figures, results[side] = _spent(bench, work)
+                else:
+                    shutil.copytree(place / f"{side} first", now, symlinks=True)
+                    work = partial(run_point, job(now.name, SIDES[side]), "t2", spark=bench.spark)
+                    figures, report = _spent(bench, work)
+                    around = report.seconds["planning"] + report.seconds["rest"]
+                    figures |= {"around": around, "steps": len(report.steps)}
+                    assert report.result is not None
+                    results[side] = report.result
                 taken[side] += [figures] if n >= warm else []
-                shutil.rmtree(place / (side if side == "batch" else f"{side} now"))
-    last, checked, batch = (_medians(rounds) for rounds in taken.values())
+            right = right and not any(compare(results[side], results[BATCH]).differing for side in SIDES)
+            for side in taken:
+                shutil.rmtree(place / f"{side} now")
+    last, checked, batch = (_medians(each) for each in taken.values())
     return {
         "ratio": last["cpu"] / batch["cpu"],
         "checked_ratio": checked["cpu"] / batch["cpu"],
@@ -106,18 +114,6 @@ def _measured(bench: Workbench, name: str, query: str | int, sf: float, policy: 
         "checked": checked,
         "batch": batch,
     }
-
-
-def _recomputed(bench: Workbench, job: Any, where: Path) -> Any:
-    """Run the batch query on all that has arrived, and write its result as a run does."""
-    from tempura.spark.states import States
-    from tempura.spark.verify import batch
-    from tempura.timeline import MAIN
-
-    pins = {table: source.pin(None, job.timeline.points[-1].upto) for table, source in job.sources.items()}
-    states = States(bench.spark)
-    written = states.write(batch(bench.spark, job, job.queries[MAIN], pins), str(where))
-    return states.read([str(where)], written.columns)
 
 
 def _spent(bench: Workbench, work: Callable[[], Any]) -> tuple[Figures, Any]:

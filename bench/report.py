@@ -66,7 +66,7 @@ def run(out: OUT = None) -> None:
 def finished(folder: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """The documents of a folder by the names of their files, in the order of the page, and the names of files that are none.
 
-    A document says whether there are cells that were measured after it otherwise, by other code or with other settings.
+    A document says whether there are cells that were measured after it.
     """
     paths = sorted(folder.glob("*.json"))
     found = {path.stem: told for path in paths if (told := document(path)) is not None}
@@ -78,12 +78,12 @@ def finished(folder: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 
 def _newer(cells: Path, shown: dict[str, Any]) -> bool:
-    """Whether the last cell of a benchmark was measured by other code or with other settings than those of its document."""
+    """Whether the last cell of a benchmark was measured after its document was written."""
     last: dict[str, Any] = {}
     for line in cells.read_text().splitlines() if cells.exists() else ():
         with suppress(json.JSONDecodeError):
             last = json.loads(line)
-    return bool(last) and (last["version"], last["settings"]) != (shown["versions"].get("code"), shown["settings"])
+    return bool(last) and last["date"] > shown["date"]
 
 
 def verdict(document: dict[str, Any]) -> str:
@@ -131,7 +131,7 @@ def section(name: str, document: dict[str, Any], drawing: str) -> str:
         escape(", ".join(f"{package} {version}" for package, version in versions.items())),
     ]
     if document.get("newer"):
-        how.append("It was begun anew since, by other code or with other settings, and has not ended.")
+        how.append("It was begun anew since, and has not ended.")
     return (
         f'<section><h2 id="{name}">{name}</h2><p class=what>{_code(document["title"])}</p>'
         + "".join(f"<p class=how>{line}</p>" for line in how)

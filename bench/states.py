@@ -9,13 +9,11 @@ delivered anyway and do not. A state that is distributed by the key of a later j
 from __future__ import annotations
 
 from bench import _effect, _planned, tpcds
-from bench._record import OUT, QUERIES, SF, Experiment, Figures, experiment, query_numbers
+from bench._record import COMPARABLE, OUT, QUERIES, SF, Experiment, Figures, experiment, query_numbers
 from tempura import IncrementalPlan, Timeline
 
 SCENARIOS = {"refresh": _planned.refresh(), "warehouse": _planned.warehouse(2)}
 METHODS = (_effect.ALL, *_effect.SINGLE)
-COMPARABLE = 1.25
-"""Up to this many times as large is about as large."""
 COLUMNS = ("query", "pattern", "scenario", "all", "bucketed", "any alone", *_effect.SINGLE)
 
 

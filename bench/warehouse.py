@@ -42,7 +42,7 @@ def run(
     queries: QUERIES = "q1-q99",
     rounds: ROUNDS = 1,
     warm: Annotated[
-        int, typer.Option(help="Rounds before those that count; without one, Tempura is at an advantage.")
+        int, typer.Option(min=0, help="Rounds before those that count; without one, Tempura is at an advantage.")
     ] = 1,
     by_plan: Annotated[bool, typer.Option(help="Recompute by Tempura's plan as well.")] = True,
     out: OUT = None,

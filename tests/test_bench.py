@@ -112,14 +112,10 @@ def test_a_benchmark_has_the_version_of_all_that_it_rests_on(
     assert versions[0] == versions[1] != versions[2]
 
 
-NO_FIGURES = {"real_pdw": ["bench.real_ivm"], "real_sensitivity": ["bench.choice"]}
-"""Modules that others take words, or ways to judge, of, not what they measure."""
-
-
 def test_benchmarks_name_what_they_rest_on():
     for path in sorted(Path(_record.__file__).parent.glob("[!_]*.py")):
         found = re.findall(r"^ *from ((?:bench|tests)\.[a-z]\w*) import", path.read_text(), re.MULTILINE)
-        taken = [name for name in found if name not in ("bench.tpcds", *NO_FIGURES.get(path.stem, ()))]
+        taken = [name for name in found if name != "bench.tpcds"]
         named = getattr(import_module(f"bench.{path.stem}"), "RESTS_ON", ())
         assert not {name.replace(".", "/") + ".py" for name in taken} - set(named), path.name
         assert all(list(_record.ROOT.glob(names)) for names in named), path.name
@@ -304,6 +300,11 @@ def test_what_was_begun_anew_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     experiment("size", 1, tmp_path).cell("q1", lambda: {})
     documents, _ = report.finished(tmp_path)
     assert documents["size"]["newer"] and "It was begun anew since" in report.page(documents, {"size": ""})
+    monkeypatch.undo()
+    again = experiment("size", 1, tmp_path)
+    again.cell("q1", lambda: {})
+    again.finish()
+    assert not report.finished(tmp_path)[0]["size"]["newer"], "it has ended, though other cells stand last"
 
 
 def test_findings_stand_with_their_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from bench import _effect, _real, calibration, choice, exact, growth, peers, real_sensitivity, warehouse
-from bench._record import Experiment, experiment
+from bench._record import Experiment, experiment, over
+from tempura.choose.objectives import LatestFirst, Weighted
+from tests.random_graphs import random_graph
 
 METHODS = ("all", "IM1", "IM2", "OJV", "HOV", "PART", "full")
 
@@ -235,6 +238,26 @@ def test_a_last_run_that_takes_nothing_is_no_division_by_zero(tmp_path: Path):
     group = by_method(0.0)
     real_sensitivity._judge(found, {"q41 delta-big": {**group, "wrong": group["IM1"]}})
     assert all(e["met"] for e in found.expectations)
+
+
+def test_what_is_above_nothing_is_infinitely_above_it():
+    assert over(3.0, 2.0) == 1.5 and over(0.0, 0.0) == 1.0 and over(1.0, 0.0) == math.inf
+
+
+def test_sharing_is_compared_at_the_first_point_that_tells_plans_apart():
+    graph, latest = random_graph(1, nodes=4, points=2, prices=None, results=1, fan=2), LatestFirst()
+
+    def number(last: int, first: int) -> int:
+        return (last << LatestFirst.FIELD) + first
+
+    def gap(greedy: tuple[int, int], least: tuple[int, int]) -> float:
+        return exact.gap(graph, number(*greedy), number(*least), latest)
+
+    assert gap((8, 5), (8, 5)) == 0
+    assert gap((8, 15), (8, 5)) == 2, "as good at the last, three times as dear before"
+    assert gap((10, 5), (8, 9)) == 0.25, "what is cheaper before does not count"
+    assert gap((10**12 + 1, 15), (10**12, 5)) == 2, "rounding is no difference"
+    assert exact.gap(graph, 1.5, 1.0, Weighted()) == 0.5
 
 
 @pytest.mark.parametrize(

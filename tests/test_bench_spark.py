@@ -152,14 +152,39 @@ def test_dealt_parts_make_up_history_and_delta():
     assert rows[0] is not None and rows[1] is not None and rows[0] < rows[1] / 8
 
 
-def test_a_race_goes_on_with_the_first_and_with_who_is_close():
-    assert close({"all": 9.0, "a": 1.0, "b": 1.4, "c": 1.6}, 1.5) == ["all", "a", "b"]
-    assert close({"all": 9.0, "a": 1.0}, math.inf) == ["all", "a"]
+def test_a_race_goes_on_with_the_first_and_with_who_is_close_by_either_kind_of_cpu():
+    pairs = {"all": (9.0, 9.0), "a": (1.0, 2.0), "b": (1.4, 4.0), "c": (1.6, 3.1), "d": (4.0, 2.9)}
+    taken = {name: {"task_cpu": tasks, "jvm_cpu": jvm} for name, (tasks, jvm) in pairs.items()}
+    assert close(taken, 1.5) == ["all", "a", "b", "d"]
+    assert close(taken, math.inf) == list(taken)
 
 
 def test_a_race_is_about_the_last_run_or_about_all_at_their_prices():
-    points = {"t1": {"task_cpu": 4.0, "price": 0.5}, "t2": {"task_cpu": 1.0, "price": 1.0}}
-    assert raced(points, weigh=False) == 1 and raced(points, weigh=True) == 3
+    points = {
+        "t1": {"task_cpu": 4.0, "jvm_cpu": 6.0, "price": 0.5},
+        "t2": {"task_cpu": 1.0, "jvm_cpu": 2.0, "price": 1.0},
+    }
+    assert raced(points, weigh=False) == {"task_cpu": 1, "jvm_cpu": 2}
+    assert raced(points, weigh=True) == {"task_cpu": 3, "jvm_cpu": 5}
+
+
+def test_a_query_has_the_tables_it_names_and_no_others():
+    named = "SELECT ss_item_sk FROM Store_Sales JOIN (SELECT d_date_sk FROM date_dim) ON ss_sold_date_sk = d_date_sk"
+    job = _arrivals.job(named, 0.01, "delta-small", Timeline.refresh(), "w")
+    assert set(job.catalog) == set(job.sources) == {"store_sales", "date_dim"}
+
+
+def test_recomputing_is_charged_for_the_batch_query_as_it_stands(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
+    analysed: list[str] = []
+    over = _spark.over
+    monkeypatch.setattr(_spark, "over", lambda spark, text, frames: analysed.append(text) or over(spark, text, frames))
+    limited = "SELECT cr_item_sk, cr_return_amount FROM catalog_returns ORDER BY cr_return_amount DESC LIMIT 10"
+    job = _arrivals.job(limited, 0.01, "delta-small", Timeline.refresh(), "w")
+    with folder() as place:
+        work = _spark.recomputing(bench.spark, job, job.timeline.points[-1], place)
+        assert not analysed, "which of equal rows a LIMIT takes was settled before"
+        assert work().count() == 10 and len(analysed) == 1
+    assert "ORDER BY cr_return_amount DESC" in analysed[0] and analysed[0] != limited
 
 
 def test_medians_of_rounds():
@@ -172,7 +197,7 @@ def test_medians_of_rounds():
 
 
 def test_a_run_is_held_against_every_profile(bench: Workbench):
-    profiles = {"guessed": calibration.GUESSED, "shipped": DEFAULT}
+    profiles = {calibration.GUESS: calibration.GUESSED, calibration.SHIPPED: DEFAULT, calibration.HERE: DEFAULT}
     found = calibration._measured(bench, 3, "auto", 0.01, 1, profiles)  # pyright: ignore[reportPrivateUsage]
     assert set(found) <= {"t1", "t2"} and "t2" in found
     for taken in found.values():

@@ -291,6 +291,8 @@ def test_a_profile_is_read_from_json(tmp_path):
         ('{"job": "x"}', "'job' is 'x'"),
         ('{"job": true}', "'job' is True"),
         ('{"cores": 0}', "'cores' is 0"),
+        ('{"cores": 2.5}', "'cores' is 2.5"),
+        ('{"buckets": 0.5}', "'buckets' is 0.5"),
     ],
 )
 def test_a_wrong_profile_is_an_error(text: str, message: str):

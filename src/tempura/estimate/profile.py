@@ -78,8 +78,10 @@ class Profile:
                     f"the cost profile's {f.name!r} is {value!r}", hint="coefficients are numbers, zero or more"
                 )
         for name in ("cores", "executors", "buckets", "split_bytes"):
-            if getattr(self, name) <= 0:
-                raise JobError(f"the cost profile's {name!r} is {getattr(self, name)!r}", hint=f"{name} is at least 1")
+            value = getattr(self, name)
+            if value < 1 or (name in WHOLE and value != int(value)):
+                kind = "a whole number, at least 1" if name in WHOLE else "at least 1"
+                raise JobError(f"the cost profile's {name!r} is {value!r}", hint=f"{name} is {kind}")
 
     @staticmethod
     def from_json(text: str) -> Profile:
@@ -127,6 +129,9 @@ class Profile:
         """The profile as a JSON object, with where, when and how it was measured if that is given."""
         return json.dumps(({MEASURED: dict(measured)} if measured else {}) | asdict(self), indent=2)
 
+
+WHOLE = ("cores", "executors", "buckets")
+"""The fields that count things."""
 
 MEASURED = "measured"
 """The entry of a profile's JSON that says where, when and how it was measured."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -217,15 +217,18 @@ def _types(found: DataFrame, expected: DataFrame) -> tuple[str, ...]:
 
 def batch(spark: SparkSession, job: Job, query: str, pins: Pins) -> DataFrame:
     """What a query gives over the tables as they were pinned. Its text is run as it stands, with the tables as names before it."""
+    frames = snapshots(spark, job, query, pins)
+    return over(spark, completed(spark, query, frames), frames)
+
+
+def snapshots(spark: SparkSession, job: Job, query: str, pins: Pins) -> dict[str, DataFrame]:
+    """The tables of a job as they were pinned, by name; of tables that must be read whole for that, the columns that the query speaks of."""
     columns = _spoken_of(query)
-
-    def rows(name: str) -> DataFrame:
-        return read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns)
-
-    with explained("the query in batch", "it is run as it stands in the job"):
-        frames = {table.name: rows(table.name) for table in job.catalog.values()}
-        text = _completed(query, lambda: [f.dataType.simpleString() for f in _over(spark, query, frames).schema.fields])
-        return _over(spark, text, frames)
+    names = [table.name for table in job.catalog.values()]
+    with explained("the query in batch"):
+        return {
+            name: read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns) for name in names
+        }
 
 
 class _Names(frozenset[str]):
@@ -253,12 +256,13 @@ def _exists(star: exp.Star) -> bool:
     return isinstance(above.parent if isinstance(above, exp.Subquery) else above, exp.Exists)
 
 
-def _over(spark: SparkSession, query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+def over(spark: SparkSession, query: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     """A query over frames that it finds under their names."""
     names = ", ".join(f"{quoted(name)} AS (SELECT * FROM {{frame_{i}}})" for i, name in enumerate(frames))
     text = query.strip().rstrip(";").replace("{", "{{").replace("}", "}}")
     given: dict[str, Any] = {f"frame_{i}": frame for i, frame in enumerate(frames.values())}
-    return spark.sql(f"WITH {names} SELECT * FROM (\n{text}\n)", **given)
+    with explained("the query in batch", "it is run as it stands in the job"):
+        return spark.sql(f"WITH {names} SELECT * FROM (\n{text}\n)", **given)
 
 
 def compare(found: DataFrame, expected: DataFrame) -> Comparison:
@@ -326,14 +330,15 @@ def _close(a: float | None, b: float | None) -> bool:
     return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE) or (math.isnan(a) and math.isnan(b))
 
 
-def _completed(query: str, types: Callable[[], Sequence[str]]) -> str:
-    """The query in which LIMIT takes rows as plans do: by its ORDER BY, then by all columns that can be sorted by. Which of equal rows it takes is left open by SQL."""
+def completed(spark: SparkSession, query: str, frames: Mapping[str, DataFrame]) -> str:
+    """The query over frames in which LIMIT takes rows as plans do: by its ORDER BY, then by all columns that can be sorted by. Which of equal rows it takes is left open by SQL."""
     tree = read_expression(query)
     limited = [part for part in tree.find_all(exp.Query) if part.args.get("limit") or part.args.get("offset")]
     for part in limited:
         if part is not tree and any(s.is_star for s in part.selects):
             continue
-        sortable = [orderable(kind) for kind in types()] if part is tree else [True] * len(part.named_selects)
+        kinds = [field.dataType.simpleString() for field in over(spark, query, frames).schema] if part is tree else []
+        sortable = [orderable(kind) for kind in kinds] or [True] * len(part.named_selects)
         order = part.args.get("order")
         if order and isinstance(order.expressions[0].this, exp.Var):
             continue  # ORDER BY ALL is by all columns.
