@@ -114,7 +114,7 @@ def limit(document: Document) -> Figure:
 def choice(document: Document) -> Figure:
     """The chosen plan against the best of its rivals, by tasks and by the JVM, and estimates against measurements of each plan."""
     cells = document["cells"]
-    figure, (*both, right) = plt.subplots(1, 3, figsize=(15, 5))
+    figure, (*both, right) = plt.subplots(1, 3, figsize=(17, 5))
     for axes, part, word in zip(both, ("measured", "measured_jvm"), ("CPU of tasks", "CPU of the JVM"), strict=True):
         # What takes nothing, as the query of tables that never change, has no place on these axes.
         rivals = {
@@ -142,7 +142,7 @@ def choice(document: Document) -> Figure:
     right.set_title("estimates, each plan once")
     right.set_xlabel("estimated, seconds")
     right.set_ylabel("CPU of the JVM, seconds")
-    right.legend(loc="upper left", fontsize=9)
+    right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
     return figure
 
 
