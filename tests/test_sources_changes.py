@@ -219,6 +219,26 @@ def test_removed_files_need_not_tell_their_partitions(tmp_path: Path):
     check_every_delta(tmp_path, versions)
 
 
+def test_partitions_without_a_value_are_null(tmp_path: Path):
+    """The format says so of empty texts, whatever the type; some writers have them, and others write null."""
+    path = str(tmp_path / "lake")
+    days = pa.array([date(2026, 11, 15), None, None], pa.date32())
+    rows = pa.table({"id": [1, 2, 3], "name": ["a", "", None], "day": days})
+    write_deltalake(path, rows, partition_by=["day", "name"])
+    write_deltalake(path, rows, mode="append")
+    DeltaTable(path).delete("id = 2")
+
+    def emptied(action: dict[str, Any]) -> None:
+        for kind in ("add", "remove"):
+            if kind in action:
+                action[kind]["partitionValues"] = {k: v or "" for k, v in action[kind]["partitionValues"].items()}
+
+    edit_log(tmp_path, emptied, 1)
+    edit_log(tmp_path, emptied, 2)
+    assert held(tmp_path, 1)[2, None, None] == 2
+    check_every_delta(tmp_path, [0, 1, 2])
+
+
 def test_files_that_were_made_by_compaction_need_not_tell_their_partitions(tmp_path: Path):
     path = str(tmp_path / "lake")
     rows = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"], "day": [date(2026, 11, 1)] * 2 + [date(2026, 11, 2)]})

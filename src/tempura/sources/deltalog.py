@@ -38,8 +38,8 @@ class Unsupported(Exception):
 
 
 def partition_of(values: Mapping[str, Any] | None) -> Partition:
-    """Partition values in the order of their names."""
-    return tuple(sorted((k, None if v is None else str(v)) for k, v in (values or {}).items()))
+    """Partition values in the order of their names. Of any type, an empty text is NULL."""
+    return tuple(sorted((k, None if v in (None, "") else str(v)) for k, v in (values or {}).items()))
 
 
 def net_change(commits: Iterable[str]) -> dict[DataFile, int]:
