@@ -76,6 +76,9 @@ SELECT a, sum(b) AS total FROM t GROUP BY a HAVING total > 15
 SELECT t.a, t.a + d AS d, count(*) AS n FROM t JOIN s ON t.a = s.a GROUP BY t.a, t.a + d HAVING t.a + d < 7
 SELECT 'x' AS k, a, count(*) AS n FROM t GROUP BY ROLLUP(k, a) HAVING k IS NULL
 SELECT max(b) AS m FROM t HAVING count(*) > 100
+SELECT 'x' AS c FROM t HAVING TRUE
+SELECT 'x' AS c FROM none HAVING TRUE
+SELECT 'x' AS c FROM none HAVING 1 = 2
 SELECT DISTINCT a, c FROM t
 SELECT DISTINCT a + 0 AS a FROM t ORDER BY a LIMIT 2
 SELECT a, b, c FROM t ORDER BY a, b, c LIMIT 2 * (1 + 1) OFFSET 3 - 1

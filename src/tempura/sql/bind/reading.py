@@ -16,6 +16,7 @@ from tempura.sql.bind.scope import OUTER, Scope, Tree, nearest, refuse
 from tempura.sql.bind.select import Item, Select
 from tempura.sql.bind.sources import Ctes, From
 from tempura.sql.bind.subqueries import has_subquery
+from tempura.sql.bind.timewindow import NAME, is_time_window
 from tempura.sql.bind.types import clauses, kind_of
 
 if TYPE_CHECKING:
@@ -56,22 +57,28 @@ class _Reader:
         self._region = reader.read(node)
         self._where = self._conjuncts(node, "where", resolve)
         self._resolver.window = self._time_window(node)
+        self._resolver.takes_windows = True
         self._items = self._select_list(node)
         aliases = self._aliases = {i.spelling.lower(): i.tree for i in self._items if i.aliased}
         self._groups = self._group_by(node, lambda t: resolve(t, aliases))
+        self._resolver.takes_windows = False
         self._resolver.keys = self._groups.keys if self._groups else []
         meant = self._shadowed(node)
         self._having = self._conjuncts(
             node, "having", lambda t: resolve(t, aliases, lambda c: any(c is m for m in meant)), aggregated=True
         )
+        if node.args.get("having") is not None and self._groups is None:
+            self._groups = Groups()  # HAVING makes one group of all rows, also if it is TRUE.
         self._qualify = self._conjuncts(node, "qualify", lambda t: resolve(t, aliases), aggregated=True)
         self._slice = slice_of(node)
         self._distinct = self._is_distinct(node)
         self._order = [self._key(term, aliases) for term in self._order_terms(node)]
 
     def select(self) -> Select:
+        asked = self._resolver.time_window
+        window = asked.added(self._scope, self._region, self._where) if asked is not None else None
         return Select(self._scope, self._region, self._where, self._items, self._groups, self._having, self._qualify, self._order, self._slice,
-                      self._distinct, self._subs)  # fmt: skip
+                      self._distinct, self._subs, window)  # fmt: skip
 
     def _conjuncts(
         self, node: Tree, clause: str, resolve: Callable[[Tree], Tree], aggregated: bool = False
@@ -98,10 +105,10 @@ class _Reader:
         return trees
 
     def _time_window(self, node: Tree) -> Tree:
-        """The window() that is grouped by, if it is the only one: the select list may call it `window`."""
-        group = node.args.get("group")
-        found = [c for c in group.find_all(exp.Anonymous) if c.name.lower() == "window"] if group is not None else []
-        return found[0] if len(found) == 1 else None
+        """The window() that is grouped by or selected, as it is written: `window` is a name of it."""
+        parts = [p for p in (node.args.get("group"), *node.expressions) if p is not None]
+        own = (t for part in parts for t in part.walk(prune=_is_query))
+        return next((t.copy() for t in own if is_time_window(t)), None)
 
     def _shadowed(self, node: Tree) -> list[exp.Column]:
         """The columns of HAVING that would mean nothing there, so that aliases of their names are meant; to be asked while all of it is as it was written."""
@@ -236,6 +243,10 @@ class _Reader:
         return key_of(term, resolved if item is None else None, item)
 
 
+def _is_query(tree: Tree) -> bool:
+    return isinstance(tree, exp.Query)
+
+
 def _refuse_subquery(key: Tree) -> None:
     if has_subquery(key):
         refuse("a sub-query in GROUP BY is not supported", key, "compute it in a derived table first")
@@ -243,6 +254,7 @@ def _refuse_subquery(key: Tree) -> None:
 
 def _spelling(tree: Tree) -> str:
     """The name of an output that the user gave none: as in Spark, the column's own, or the text of the expression."""
+    tree = replaced(tree.copy(), lambda t: exp.column(NAME) if is_time_window(t) else None)
     if isinstance(tree, exp.Column):
         return tree.name
     return "scalarsubquery()" if isinstance(tree, exp.Query) else tree.sql(dialect="spark").lower()

@@ -13,6 +13,7 @@ from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.scope import Scope, Tree, fields, refuse
 from tempura.sql.bind.sources import Ctes
 from tempura.sql.bind.subqueries import Sub
+from tempura.sql.bind.timewindow import NAME, TimeWindow, is_time_window, time_window
 from tempura.sql.bind.types import UNKNOWN, clauses, infer, kind_of
 
 if TYPE_CHECKING:
@@ -36,13 +37,15 @@ def always(column: exp.Column) -> bool:
 
 
 def _is_window(column: exp.Column) -> bool:
-    return column.parts[0].name.lower() == "window"
+    return column.parts[0].name.lower() == NAME
 
 
 def _refuse_unsupported(tree: Tree) -> None:
     called = tree.name.lower() if isinstance(tree, exp.Anonymous) else ""
     if called == "session_window":
         refuse("session_window() is not supported: a session changes with rows that come later", tree, "use window()")
+    if called == "window_time":
+        refuse("window_time() is not supported", tree, "write w.end - INTERVAL 1 MICROSECOND")
     if called == "collate" or isinstance(tree, exp.Collate):
         refuse("COLLATE is not supported", tree, "compare lower(…) or upper(…) of both sides")
     if isinstance(tree, exp.DataType) and tree.is_type("time"):
@@ -83,6 +86,10 @@ class Resolver:
         self.subs: dict[str, Sub] = {}
         self.window: Tree = None
         """What `window` stands for where the scope does not know it, as it is written."""
+        self.time_window: TimeWindow | None = None
+        """The window() of the block, of which Spark allows one."""
+        self.takes_windows = False
+        """Whether what is resolved may call window()."""
         self.keys: list[Tree] = []
         """What is grouped by: what is drawn for it is drawn once."""
 
@@ -101,6 +108,8 @@ class Resolver:
             refuse(f"{tree.sql_name() if isinstance(tree, exp.Func) else tree.name} gives several rows and is not supported in an expression", tree,
                    "write its rows into a table first")  # fmt: skip
         _refuse_unsupported(tree)
+        if is_time_window(tree):
+            return self._time_window(tree, aliases, alias_first)
         if isinstance(tree, exp.Window) and tree.args.get("alias") is not None:
             self._write_out(tree)
         if isinstance(tree, exp.Lambda):
@@ -125,13 +134,30 @@ class Resolver:
                 )
             return fields(standing_in(value, None), tree.parts[1:]) if tree.table else standing_in(value, tree.parent)
         if self.window is not None and _is_window(tree) and self._scope.own(tree) is None:
-            return fields(detached(self.resolve(self.window.copy(), aliases)), tree.parts[1:])
+            window = self._window_column() or self._time_window(self.window.copy(), aliases, never)
+            return fields(window, tree.parts[1:])
         found = self._scope.resolve(tree)
         if isinstance(found, exp.Column):
             # What is renamed still has to be called by its name, and found, in an error.
             meta: dict[str, Any] = tree.parts[0].meta
             found.meta.update(meta, user=".".join(p.name for p in tree.parts))
         return found
+
+    def _time_window(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:
+        if not self.takes_windows:
+            refuse(
+                "window() is supported in the select list and in GROUP BY only",
+                tree,
+                "select it in a derived table first; what is grouped by is called `window`",
+            )
+        found = time_window(tree, self._scope, lambda t: detached(self.resolve(t, aliases, alias_first)).unnest())
+        if self.time_window not in (None, found):
+            refuse("two different windows of time in one SELECT", tree, "select one of them in a derived table first")
+        self.time_window, self._scope.window = found, found.column
+        return self._window_column()
+
+    def _window_column(self) -> Tree:
+        return None if self.time_window is None else column_tree(self.time_window.column.name)
 
     def _speaks_of(self, tree: exp.Column, value: Tree, alias_first: Shadows) -> bool:
         """Whether a name that begins like an alias means it, or a field of it."""

@@ -113,6 +113,8 @@ class Scope:
         """What unqualified names and `*` mean: while FROM is read, on both sides of the join at hand."""
         self.outside: dict[str, Column] = {}
         """The outer columns the block speaks of, by internal name."""
+        self.window: Column | None = None
+        """The column that a window() of the block is."""
 
     def add(self, source: Source) -> Source:
         for column in source.op.schema:
@@ -125,6 +127,8 @@ class Scope:
     def columns(self) -> dict[str, Column]:
         """Every column of the block by internal name, outer ones included."""
         found = dict(self.outside)
+        if self.window is not None:
+            found[self.window.name] = self.window
         for source in self.sources:
             found |= {
                 source.internal[c.name]: Column(source.internal[c.name], c.type, c.nullable) for c in source.op.schema

@@ -53,6 +53,8 @@ class Select:
     slice: Slice
     distinct: bool
     subs: dict[str, Sub]
+    window: Output | None
+    """The window of time, which is computed above WHERE and below all else."""
 
     def expressions(self) -> list[Tree]:
         """All that is computed above FROM and WHERE, except what is grouped by."""
@@ -65,11 +67,7 @@ class Select:
 
     @property
     def aggregated(self) -> bool:
-        return (
-            self.groups is not None
-            or bool(self.having)
-            or any(next(aggregates(t), None) is not None for t in self.expressions())
-        )
+        return self.groups is not None or any(next(aggregates(t), None) is not None for t in self.expressions())
 
     def trees(self) -> Iterable[Tree]:
         """Every expression of the block."""
@@ -80,9 +78,9 @@ class Select:
             yield from self.groups.keys
 
     def joins(self) -> Op:
-        """The tree of FROM and WHERE."""
+        """The tree of FROM and WHERE, and the window of time."""
         tree = JoinTree(self.region, has_subquery, lambda op, conjunct: restrict(op, conjunct.copy(), self.subs))
-        return tree.build(self.region, self.where)
+        return extended(tree.build(self.region, self.where), [self.window] if self.window is not None else [])
 
     def mapped(self, above: Callable[[Tree], Tree]) -> None:
         """Put what `above` makes of them in the place of all expressions above WHERE."""

@@ -14,6 +14,7 @@ from tempura.algebra import (
     Aggregate,
     AggregateCall,
     AntiJoin,
+    Filter,
     InnerJoin,
     LeftOuterJoin,
     Op,
@@ -108,5 +109,5 @@ def _counted(left: Op, right: Op, intersect: bool) -> Op:
         least = exp.Least(this=mine, expressions=[theirs], ignore_nulls=True)
         return narrowed(Replicate(InnerJoin(lefts, rights, on), Expr(least)), columns)
     more = exp.Sub(this=mine, expression=exp.Coalesce(this=theirs, expressions=[exp.Literal.number(0)]))
-    count = exp.Greatest(this=more, expressions=[exp.Literal.number(0)], ignore_nulls=True)
-    return narrowed(Replicate(LeftOuterJoin(lefts, rights, on), Expr(count)), columns)
+    some = exp.GT(this=more.copy(), expression=exp.Literal.number(0))
+    return narrowed(Replicate(Filter(LeftOuterJoin(lefts, rights, on), Expr(some)), Expr(more)), columns)
