@@ -158,6 +158,18 @@ def test_a_key_that_occurs_twice_is_no_place():
     assert all(len(set(s.partition)) == len(s.partition) for s in made.states)
 
 
+def test_a_map_is_no_place():
+    """Spark distributes rows by hashes, and has none of maps."""
+    large = {"columns": {"k": "int", "m": "map<string,int>", "v": "string"}, "statistics": {"v": {"width": 10}}}
+    tables = {"f": large | {"arrives": {"t1": 5e6, "t2": 5e6, "t3": 5e6}}}
+
+    def places(by: str) -> set[tuple[str, ...]]:
+        asked = Job(query=f"select {by}, count(distinct v) as n from f group by {by}", tables=tables, timeline=Timeline.refresh(["t1", "t2", "t3"]), policy="incremental")  # fmt: skip
+        return {s.partition for s in plan(asked).states}
+
+    assert ("k",) in places("k") and places("m") == {()}
+
+
 def test_lists_are_not_taken_back_by_making_them_again():
     found = plan(job("select c, collect_list(p) as l from s group by c", policy="incremental"), methods=["IM1"])
     assert any("may differ from the one that was delivered" in reason.reason for reason in found.reasons)

@@ -35,6 +35,7 @@ from tempura.rules.joins import join_orders
 from tempura.rules.lang import LAST, Link, Rule, decline, rule, rule_set, tvrs, where
 from tempura.rules.matching import MONOTONE
 from tempura.rules.methods import ALL, METHODS
+from tempura.rules.views import NOT_COMPARED
 from tempura.schema import Column
 from tempura.space import intervals
 from tempura.timeline import MAIN, Interval, Point, Ticks, Timeline
@@ -337,6 +338,11 @@ def test_declines_of_methods_have_names():
     assert ("IM1", "rows below LIMIT may be taken back, and what follows them was not kept") in reasons
     volatile = explore(job_of("SELECT x, rand() AS r FROM a")).exploration.declines
     assert {d.reason for d in volatile} == {"non-deterministic expression RAND()"}
+    volatile = explore(job_of("SELECT x FROM a WHERE to_date(string(y)) = 'today'")).exploration.declines
+    assert {d.reason for d in volatile} == {"non-deterministic expression TO_DATE(CAST(`y` AS STRING)) = 'today'"}
+    by_map = explore(job_of("SELECT m, median(y) AS y FROM (SELECT map('x', x) AS m, y FROM a) GROUP BY m"))
+    reasons = {(d.method, d.reason) for d in by_map.exploration.declines}
+    assert {("IM1", NOT_COMPARED), ("PART", NOT_COMPARED)} <= reasons
 
 
 # Order, and what does not depend on it.

@@ -104,6 +104,7 @@ QUERIES = (
     "select count(*) n, sum(x) g, max(x) m from e",
     "select count(*) n from s where p > 100",
     "select distinct c from s",
+    "select 'x' c from s where p > 1 having true",
     "select distinct s.c, x from s join r on s.o = r.o",
     "select c, o, sum(p) g from s group by rollup(c, o)",
     "select c, o, grouping(c) gc, count(*) n from s group by grouping sets ((c), (o), ())",

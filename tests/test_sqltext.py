@@ -10,6 +10,7 @@ from tempura.expr import parse, volatile_function
 from tempura.sql.bind.query import parsed
 from tempura.sqltext import read_expression, read_statements
 
+KINDS = {"s": "string", "d": "date", "m": "map<string,string>"}
 WRITTEN = {
     "log10(x)": "LOG10(x)",
     "log2(x)": "LOG2(x)",
@@ -75,10 +76,20 @@ def test_several_statements_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    "text", ["localtimestamp()", "shuffle(a)", "randstr(3)", "uniform(1, 2)", "unix_timestamp()", "now()", "curdate()", "input_file_name()", "date 'today'", "cast('now' as timestamp)"]
+    "text", ["localtimestamp()", "shuffle(a)", "randstr(3)", "uniform(1, 2)", "unix_timestamp()", "now()", "curdate()", "input_file_name()", "date 'today'", "cast('now' as timestamp)",
+             "d = 'today'", "d <=> ('Tomorrow')", "d <> ' yesterday Europe/Berlin '", "d NOT IN (s, 'now')", "d BETWEEN s AND 'today+01:00'", "unknown = 'now'", "date_sub('today', 7)", "datediff(d, 'today')",
+             "'today' - interval 1 day", "coalesce(d, 'today')", "CASE WHEN s = 'x' THEN d ELSE 'today' END", "CASE d WHEN 'today' THEN 1 END", "if(s > 'x', 'today', d)", "to_timestamp(s) > 'now'"]
 )  # fmt: skip
 def test_what_another_evaluation_changes_is_known(text: str):
-    assert volatile_function(parse(text).tree)
+    assert volatile_function(parse(text).tree, KINDS)
+
+
+@pytest.mark.parametrize(
+    "text", ["'today'", "s = 'today'", "s <> 'now' OR s IS NULL", "s IN ('now', 'later')", "s < 'today'", "CASE WHEN d > s THEN 'today' WHEN d = s THEN 'yesterday' ELSE s END", "m['now']", "m['kind'] = 'now'",
+             "lower(s) = 'now'", "string(d) = 'today'", "named_struct('x', s).x = 'today'", "coalesce(s, 'x') = 'now'", "s LIKE 'now'", "instr(s, 'now')", "concat(s, 'today')", "struct('now' AS at)", "d = 'epoch'", "d = 'todays'", "d = 'now UTC'"]
+)  # fmt: skip
+def test_words_for_days_are_texts_beside_texts(text: str):
+    assert volatile_function(parse(text).tree, KINDS) is None
 
 
 def test_the_time_of_a_value_is_not_the_time():

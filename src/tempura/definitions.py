@@ -11,10 +11,10 @@ from typing import Any
 from uuid import uuid4
 
 from tempura.algebra import AggregateState, Expand, Minus, Op, Plus, Read
+from tempura.algebra.op import expressions
 from tempura.algebra.physical import point_of, snapshot_name
 from tempura.catalog import Catalog
 from tempura.expr import volatile
-from tempura.memo.memo import expressions
 from tempura.space import GroupMember, Space
 from tempura.timeline import Interval
 

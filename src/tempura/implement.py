@@ -36,7 +36,7 @@ from tempura.estimate import CostModel, Shape, Side, Stats
 from tempura.estimate.knowledge import Knowledge
 from tempura.expr import split_condition
 from tempura.memo.memo import Source
-from tempura.schema import names
+from tempura.schema import names, orderable
 from tempura.space import GroupMember, Space
 
 Place = tuple[str, ...] | None
@@ -272,7 +272,9 @@ class Implementation:
         work = self._work(member)
         shipped = self.cost.exchange(self.cost.shipped(member.op, member.stats, member.output))
         self._add(found, member, work + shipped, [self.node(i, None) for i in member.inputs])
-        if by and sum(s.bytes for s in member.stats) > TINY:
+        maps = any(c.name in by and not orderable(c.type) for c in self.space.group(member.inputs[0]).schema)
+        # Where a map lies is told by its order, which is none of its value.
+        if by and not maps and sum(s.bytes for s in member.stats) > TINY:
             self._add(found, member, work, [self.node(i, by) for i in member.inputs])
 
     def window(self, found: list[Alternative], member: Member, place: Place) -> None:

@@ -92,7 +92,8 @@ class Standing:
     def __call__(self, name: str) -> DataFrame:
         """The rows that a name such as `sales@t1` stands for."""
         table, _, point = name.partition("@")
-        return read_rows(self.spark, source_of(self.job, table).snapshot(self.pins[point][table.lower()]), name)
+        reading = source_of(self.job, table).snapshot(self.pins[point][table.lower()])
+        return read_rows(self.spark, reading, name, settled=True)
 
     def state(self, states: States, entry: StateEntry) -> DataFrame:
         uris = [self.workspace.storage.uri(f) for f in entry.folders]

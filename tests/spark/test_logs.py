@@ -136,6 +136,52 @@ def test_a_row_that_the_query_fails_for_may_be_taken_back(spark: SparkSession, t
         run(job, spark=spark)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id % 2 AS g, sum(CAST(region AS INT)) AS s, count(*) AS n FROM log GROUP BY id % 2",
+        "SELECT max(CAST(region AS INT)) AS m FROM log",
+        "SELECT CAST(region AS INT) AS r, count(*) AS n FROM log GROUP BY CAST(region AS INT)",
+        "SELECT id, 100 / CAST(region AS INT) AS r FROM log",
+        "SELECT id FROM log WHERE CAST(region AS INT) > 4",
+        "SELECT id FROM (SELECT id, CAST(region AS INT) AS r FROM log) WHERE r > 4 AND r <> 6",
+        "SELECT log.id, name FROM log JOIN regions ON CAST(log.region AS INT) = regions.region",
+        "SELECT log.id, name FROM log LEFT JOIN regions ON CAST(log.region AS INT) > CAST(regions.region AS INT)",
+        "SELECT name FROM regions LEFT JOIN log ON log.region = regions.region AND CAST(log.region AS INT) > 4",
+        "SELECT name FROM regions WHERE NOT EXISTS (SELECT 1 FROM log WHERE log.region = regions.region AND CAST(log.region AS INT) > 5)",
+    ],
+)
+def test_a_row_that_came_and_went_fails_nothing(
+    spark: SparkSession, tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
+):
+    """It is in the change, but in no table that the query is ever asked of."""
+    magnify(monkeypatch)
+    (tmp_path / "regions.csv").write_text("region,name\n5,five\n6,six\n7,seven\n")
+    changes(tmp_path, "1", ("I", 1, "5", 1.0), ("I", 2, "7", 1.0), ("I", 3, None, 1.0))
+    job = replace(Job.parse(LEDGER.format(query=query, key=""), tmp_path), cluster=STEADY)
+    ran(spark, job)
+    changes(tmp_path, "2", ("I", 4, "none", 1.0), ("D", 4, "none", 1.0), ("I", 4, "6", 1.0))
+    ran(spark, job)
+    changes(tmp_path, "3", ("I", 4, "x", 1.0), ("D", 1, "5", 1.0), ("D", 4, "x", 1.0), ("I", 7, "5", 1.0))
+    assert ran(spark, job).plan is not None
+    assert verified(job, spark=spark).same
+
+
+@pytest.mark.parametrize("method", ["IM1", "OJV"])
+def test_a_row_that_is_padded_for_a_moment_fails_nothing(
+    spark: SparkSession, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Where both sides of an outer join have something new, a padded row may come and go within the change."""
+    magnify(monkeypatch)
+    (tmp_path / "regions.csv").write_text("region,name\n")
+    query = "SELECT a.id, 100 / coalesce(b.amount, 0) AS v FROM log a LEFT JOIN (SELECT id, amount FROM log WHERE region = 'r') b ON a.amount = b.id WHERE a.region = 'l'"
+    job = replace(Job.parse(LEDGER.format(query=query, key=""), tmp_path), cluster=STEADY, methods=[method])
+    changes(tmp_path, "1", ("I", 0, "l", 9.0), ("I", 9, "r", 5.0))
+    ran(spark, job)
+    changes(tmp_path, "2", ("I", 1, "l", 1.0), ("I", 1, "r", 4.0))
+    ran(spark, job)
+
+
 def test_of_a_log_only_the_number_of_rows(spark: SparkSession, tmp_path: Path):
     (tmp_path / "regions.csv").write_text("region,name\nn,North\n")
     changes(tmp_path, "1", ("I", 1, "n", 1.0), ("I", 2, "n", 1.0), ("I", 5, None, 1.0), ("D", 1, "n", 1.0))

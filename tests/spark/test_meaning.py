@@ -87,6 +87,10 @@ QUERIES = {
     "spans": "SELECT t.id, r.due, r.whole FROM t LEFT JOIN (SELECT a, CASE WHEN d > 1 THEN INTERVAL '1' DAY ELSE INTERVAL '3' DAY END AS due, INTERVAL '2' YEAR AS whole FROM s) r ON t.a = r.a",
     "sums of spans": "SELECT a, sum(INTERVAL '1' DAY * d) AS s, avg(INTERVAL '1' HOUR * d) AS v FROM s GROUP BY a",
     "guarded calls": "SELECT unit, sum(10 / (a - 5)) FILTER (WHERE a <> 5) AS s, count(*) AS n FROM t GROUP BY unit",
+    "one group": "SELECT 'x' AS c FROM t WHERE a > 99999 HAVING TRUE",
+    "one group each": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a HAVING TRUE)",
+    "none left over": "SELECT 10 / (a - 5) AS y FROM (SELECT a FROM t EXCEPT ALL SELECT a FROM t WHERE a = 5)",
+    "no infinity left over": "SELECT sum(x) AS s FROM (SELECT IF(a = 5, double('Infinity'), x) AS x FROM t EXCEPT ALL SELECT double('Infinity') FROM t WHERE a = 5)",
     "guards": "SELECT id FROM t WHERE a - 5 <> 0 AND unit <> 'month' AND 10 / (a - 5) > -9",
     "drawn once": "SELECT count(*) AS n FROM (SELECT r AS a, r AS b FROM (SELECT rand() AS r FROM t)) WHERE a <> b OR a > 1",
     "tried": "SELECT t.id FROM t LEFT JOIN (SELECT id, try_cast(id * 100 AS tinyint) AS c FROM t) r ON t.id = r.id WHERE r.c IS NULL",
@@ -148,6 +152,12 @@ QUERIES = {
     "texts and whole numbers": "SELECT code + 1 AS v FROM s WHERE code IS NOT NULL UNION ALL SELECT d FROM s",
     "spans and nothing": "SELECT date(ts) - ts AS lag FROM t UNION ALL SELECT NULL",
     "all in order": "SELECT a FROM t UNION ALL SELECT d FROM s ORDER BY ALL LIMIT 4",
+    "grouped maps": "SELECT m FROM (SELECT map('a', a) AS m FROM t) GROUP BY m",
+    "maps of rows that go": "SELECT m, max(id) AS n FROM (SELECT map('a', t.a, 'd', d) AS m, id FROM t LEFT JOIN s ON t.a = s.code) GROUP BY m",
+    "distinct values by maps": "SELECT m, count(DISTINCT unit) AS n FROM (SELECT array(map('a', a)) AS m, unit FROM t) GROUP BY m",
+    "medians by maps": "SELECT m, median(x) AS x FROM (SELECT map('a', a) AS m, x FROM t) GROUP BY m",
+    "keys of maps": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT map('d', d) AS m, code, a FROM s) r WHERE r.m['d'] = t.a AND r.a < t.id)",
+    "words for days": "SELECT id, unit IN ('today', 'day') AS u FROM t WHERE date(ts) <> 'today' AND date(ts) IN ('2026-03-31', 'now') AND ts < date_add('tomorrow', 7)",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, cast, dataclass_transform
 
+from tempura.expr import Expr
 from tempura.schema import NO_KEYS, Keys, Schema
 
 
@@ -98,6 +99,15 @@ class Op(Rel):
     def __repr__(self) -> str:
         inner = ", ".join(repr(i) for i in self.inputs)
         return f"{self.show()}({inner})" if self.inputs else self.show()
+
+
+def expressions(payload: Any) -> Iterator[Expr]:
+    """All scalar expressions in a payload."""
+    if isinstance(payload, Expr):
+        yield payload
+    elif isinstance(payload, tuple):
+        for part in cast("tuple[Any, ...]", payload):
+            yield from expressions(part)
 
 
 def show_payload(value: Any) -> str:

@@ -38,7 +38,8 @@ from tempura.algebra import (
     SemiJoin,
     Values,
 )
-from tempura.expr import Expr, volatile_function
+from tempura.algebra.op import expressions
+from tempura.expr import volatile_function
 from tempura.memo.spans import Span, Spans
 from tempura.memo.unionfind import UnionFind
 from tempura.schema import Keys, Schema, names
@@ -324,7 +325,8 @@ class Memo:
         tables = (
             frozenset([member.payload[0]]) if member.op is Scan else frozenset[str]().union(*(i.tables for i in inputs))
         )
-        own = next((v for v in (volatile_function(e.tree) for e in expressions(member.payload)) if v), None)
+        types = {c.name: c.type for schema in schemas for c in schema}
+        own = next((v for v in (volatile_function(e.tree, types) for e in expressions(member.payload)) if v), None)
         record = Tvr(
             id=self._sets.add(),
             schema=op.columns_from(schemas),
@@ -345,15 +347,6 @@ class Memo:
     def _announce(self, fact: Fact) -> None:
         self.facts += 1
         self.on_fact(fact)
-
-
-def expressions(payload: Any) -> Iterator[Expr]:
-    """All scalar expressions in a payload."""
-    if isinstance(payload, Expr):
-        yield payload
-    elif isinstance(payload, tuple):
-        for part in payload:  # type: ignore[reportUnknownVariableType]
-            yield from expressions(part)
 
 
 # Which operators take rows back (theory: which operators retract). Safe to say yes.

@@ -154,7 +154,7 @@ def delta_aggregate(Q: TvrRef, S: TvrRef, by: tuple[str, ...], calls: tuple[Aggr
     Q[t:u] = Minus(FinalState(after, by, calls), FinalState(before, by, calls))
 
 
-@rule(Q[:] == FinalState(S[:], by, ()), S[t:u], where(lambda Q, t: not Q.insert_only(t)))
+@rule(Q[:] == FinalState(S[:], by, ()), S[t:u], where(lambda by: bool(by)), where(lambda Q, t: not Q.insert_only(t)))
 def delta_distinct(Q: TvrRef, S: TvrRef, by: tuple[str, ...], t: Time, u: Time):
     """Δδ: the groups that are there now and were not, less those that were there and are not; counts decide."""
     before = touched(S[t], affected(S[t:u], S.schema, by), by)

@@ -15,7 +15,7 @@ from tempura.explore import Time, TvrRef
 from tempura.expr import TRUE, Expr, col, same_columns
 from tempura.rules.deltas import LINEAR, L, Q, R, X, by, on, t, u
 from tempura.rules.lang import Link, rule, rule_set, where
-from tempura.rules.views import condition, join_key_condition, join_key_outputs, kept, key_names
+from tempura.rules.views import compared, condition, join_key_condition, join_key_outputs, kept, key_names
 from tempura.schema import Column
 
 matches = Link("matches")
@@ -108,10 +108,8 @@ def delta_left_outer_join_left(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Tim
 
 def group_keys(groups: Any, Q: TvrRef, by: tuple[str, ...]) -> Project:
     """The grouping columns of some groups, under the names `key_names` gives."""
-    given = {c.name: c for c in Q.schema}
-    return Project(
-        groups, tuple(Output(Column(k, given[c].type, True), col(c)) for c, k in zip(by, key_names(by), strict=True))
-    )
+    keys = zip(compared(Q.schema, by), key_names(by), strict=True)
+    return Project(groups, tuple(Output(Column(k, c.type, True), col(c.name)) for c, k in keys))
 
 
 @rule(Q[:] == Aggregate(X[:], by, ()), X[t:u], where(lambda X, t: X.insert_only(t)))

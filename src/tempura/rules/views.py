@@ -7,7 +7,10 @@ from typing import Any
 
 from tempura.algebra import Affected, Output, Project, SemiJoin
 from tempura.expr import Expr, JoinCondition, col, conjunction, equality, parse, same_columns, split_condition
-from tempura.schema import UNKNOWN, Column, Schema
+from tempura.rules.lang import decline
+from tempura.schema import UNKNOWN, Column, Schema, orderable
+
+NOT_COMPARED = "Spark groups by maps, but does not compare them"
 
 
 def key_names(columns: Sequence[str]) -> tuple[str, ...]:
@@ -15,12 +18,20 @@ def key_names(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{c}__k" for c in columns)
 
 
+def compared(schema: Schema, columns: Sequence[str]) -> tuple[Column, ...]:
+    """The columns that rows are to be compared by, if Spark compares their values."""
+    given = {c.name: c for c in schema}
+    found = tuple(given[c] for c in columns)
+    if not all(orderable(c.type) for c in found):
+        decline(NOT_COMPARED)
+    return found
+
+
 def affected(delta: Any, schema: Schema, columns: Sequence[str]) -> Project:
     """The values of some columns that a delta speaks of, under the names `key_names` gives."""
-    given = {c.name: c for c in schema}
     outputs = tuple(
-        Output(Column(k, given[c].type, given[c].nullable), col(c))
-        for c, k in zip(columns, key_names(columns), strict=True)
+        Output(c._replace(name=k), col(c.name))
+        for c, k in zip(compared(schema, columns), key_names(columns), strict=True)
     )
     return Project(Affected(delta, tuple(columns)), outputs)
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import tempura.course as courses
 from tempura.algebra import Op, Project, Read
+from tempura.algebra.weights import may_fail_in
 from tempura.course import Course
 from tempura.definitions import Fingerprints, points
 from tempura.errors import LockedError, WorkspaceError
@@ -329,7 +330,9 @@ class PointRun:
         weighted = any(isinstance(op, Read) and op.name == name and op.weighted for op in gathered.step.tree.walk())
         if weighted and reading.weighted:
             return read(self._spark, reading)
-        rows = read_rows(self._spark, reading, name, _columns_read(gathered.step.tree, name))
+        tree = gathered.step.tree
+        settled = any(may_fail_in(op) for op in tree.walk())
+        rows = read_rows(self._spark, reading, name, _columns_read(tree, name), settled)
         return rows.withColumn(WEIGHT, F.lit(1).cast("bigint")) if weighted else rows
 
     # Committing.

@@ -29,8 +29,12 @@ def read(spark: SparkSession, reading: Reading) -> DataFrame:
     return reduce(DataFrame.unionAll, [_part(spark, p, reading.schema, reading.weighted) for p in reading.parts])
 
 
-def read_rows(spark: SparkSession, reading: Reading, what: str, columns: Collection[str] | None = None) -> DataFrame:
+def read_rows(
+    spark: SparkSession, reading: Reading, what: str, columns: Collection[str] | None = None, settled: bool = False
+) -> DataFrame:
     """The rows of a reading without weights, each as often as its weights sum to; with `columns`, at least these of them.
+
+    If they are to be `settled`, nothing is asked of rows that have been taken back: Spark asks conditions before it adds up, which is less to add up, but those may fail.
 
     The sums are of the columns that are asked for, of which there are fewer: a row of them is there as often as all rows that have it. `what` names the rows in
     the error of a sum below zero, which Spark raises when such a row is read.
@@ -38,7 +42,7 @@ def read_rows(spark: SparkSession, reading: Reading, what: str, columns: Collect
     frame = read(spark, reading)
     if not reading.weighted:
         return frame
-    return _netted(frame, [c.name for c in reading.schema if columns is None or c.name in columns], what)
+    return _netted(frame, [c.name for c in reading.schema if columns is None or c.name in columns], what, settled)
 
 
 def _part(spark: SparkSession, part: Part, schema: Schema, weighted: bool) -> DataFrame:
@@ -93,9 +97,11 @@ def _no_rows(spark: SparkSession, schema: Schema, weighted: bool) -> DataFrame:
     return spark.sql(f"SELECT {', '.join(columns)} WHERE FALSE")
 
 
-def _netted(frame: DataFrame, names: Sequence[str], what: str) -> DataFrame:
+def _netted(frame: DataFrame, names: Sequence[str], what: str, settled: bool) -> DataFrame:
     columns: list[Column] = [F.col(quoted(name)) for name in names]
     net = frame.groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
+    if settled:
+        columns = [F.when(F.col(WEIGHT) != 0, column).alias(name) for name, column in zip(names, columns, strict=True)]
     negative = F.raise_error(f"{what}: {NEGATIVE}")
     times = F.when(F.col(WEIGHT) < 0, negative).otherwise(F.col(WEIGHT))
     copies = F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias(_COPY)

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from tempura.course import Pins, check, query_digests, source_of
 from tempura.errors import JobError, SourceError, WorkspaceError
+from tempura.expr import Expr, may_fail
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column, orderable
 from tempura.spark.names import quoted
@@ -217,18 +218,20 @@ def _types(found: DataFrame, expected: DataFrame) -> tuple[str, ...]:
 
 def batch(spark: SparkSession, job: Job, query: str, pins: Pins) -> DataFrame:
     """What a query gives over the tables as they were pinned. Its text is run as it stands, with the tables as names before it."""
-    frames = snapshots(spark, job, query, pins)
+    frames = snapshots(spark, job, query, pins, settled=True)
     return over(spark, completed(spark, query, frames), frames)
 
 
-def snapshots(spark: SparkSession, job: Job, query: str, pins: Pins) -> dict[str, DataFrame]:
-    """The tables of a job as they were pinned, by name; of tables that must be read whole for that, the columns that the query speaks of."""
+def snapshots(spark: SparkSession, job: Job, query: str, pins: Pins, settled: bool = False) -> dict[str, DataFrame]:
+    """The tables of a job as they were pinned, by name; of tables that are kept as their changes, the columns that the query speaks of, and `settled` if it may fail for what was taken back."""
     columns = _spoken_of(query)
-    names = [table.name for table in job.catalog.values()]
+    settled = settled and may_fail(Expr(read_expression(query)))
+
+    def rows(name: str) -> DataFrame:
+        return read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns, settled)
+
     with explained("the query in batch"):
-        return {
-            name: read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns) for name in names
-        }
+        return {table.name: rows(table.name) for table in job.catalog.values()}
 
 
 class _Names(frozenset[str]):

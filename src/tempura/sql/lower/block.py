@@ -8,7 +8,7 @@ so that blocks can be merged without a thought about names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, cast
@@ -20,7 +20,7 @@ from sqlglot.expressions.core import Expression
 
 from tempura.algebra import SortKey
 from tempura.expr import TRUE, Expr, is_operand, standing_in
-from tempura.schema import UNKNOWN, WEIGHT, fresh
+from tempura.schema import UNKNOWN, WEIGHT, Column, fresh, orderable
 
 Sql = Expression
 """A piece of SQL as a tree."""
@@ -210,6 +210,13 @@ def render(
     if distinct:
         select.set("distinct", exp.Distinct())
     return select
+
+
+def distinct(block: Block, columns: Sequence[Column]) -> exp.Select:
+    """The distinct values of some columns. Spark groups by maps, but knows no SELECT DISTINCT of them."""
+    outputs = {c.name: block.columns[c.name] for c in columns}
+    plain = all(c.type != UNKNOWN and orderable(c.type) for c in columns)
+    return render(block, outputs, distinct=plain, group=() if plain else outputs.values())
 
 
 def add_hint(select: exp.Select, hint: Sql) -> None:

@@ -49,6 +49,7 @@ from tempura.sql.lower.block import (
     case,
     cast_to,
     column,
+    distinct,
     heavy,
     is_true,
     number,
@@ -58,7 +59,16 @@ from tempura.sql.lower.block import (
     token,
 )
 from tempura.sql.lower.lowering import Lowering, Writer
-from tempura.sql.lower.weights import consolidated, differs_from_zero, rows_of, times, weight_or_one, weighted_block
+from tempura.sql.lower.weights import (
+    consolidated,
+    differs_from_zero,
+    net,
+    rows_of,
+    settled,
+    times,
+    weight_or_one,
+    weighted_block,
+)
 
 
 def lower_scan(lowering: Lowering, op: Scan) -> Relation:
@@ -100,7 +110,7 @@ def _empty(columns: Schema) -> Relation:
 
 
 def lower_filter(lowering: Lowering, op: Filter) -> Relation:
-    block = lowering.block(op.input)  # type: ignore[arg-type]
+    block = lowering.opened(settled(lowering, op))
     if any(heavy(block.columns[c]) for c in op.predicate.columns if c in block.columns):
         block = lowering.reopened(block)
     kept = block.keep(block.bind(op.predicate))
@@ -109,7 +119,7 @@ def lower_filter(lowering: Lowering, op: Filter) -> Relation:
 
 
 def lower_project(lowering: Lowering, op: Project) -> Relation:
-    block = lowering.block(op.input)  # type: ignore[arg-type]
+    block = lowering.opened(settled(lowering, op))
     uses = [c.name for o in op.outputs for c in o.expr.tree.find_all(exp.Column)]
     if any(heavy(tree) and uses.count(name) > 1 for name, tree in block.columns.items()):
         block = lowering.reopened(block)
@@ -198,21 +208,20 @@ def _join(kind: str, left: Block, right: Block, on: Sql, columns: Mapping[str, S
 
 
 def lower_inner_join(lowering: Lowering, op: InnerJoin) -> Relation:
-    left, right = _sides(lowering, op, *map(lowering.relation, op.inputs), padded=False)
+    left, right = _sides(lowering, op, settled(lowering, op, 0), settled(lowering, op, 1), padded=False)
     on = _condition(op, op.on, left, right)
     return _join("inner", left, right, on, {**left.columns, **right.columns}, times(left.weight, right.weight))
 
 
 def lower_left_outer_join(lowering: Lowering, op: LeftOuterJoin) -> Relation:
-    given, looked_up = map(lowering.relation, op.inputs)
-    left, right = _sides(lowering, op, given, _net(lowering, looked_up), padded=True)
+    left, right = _sides(lowering, op, settled(lowering, op), net(lowering, op, 1), padded=True)
     on = _condition(op, op.on, left, right)
     weight = times(left.weight, weight_or_one(right.weight))
     return _join("left", left, right, on, {**left.columns, **right.columns}, weight)
 
 
 def lower_full_outer_join(lowering: Lowering, op: FullOuterJoin) -> Relation:
-    sides = [_net(lowering, lowering.relation(i)) for i in op.inputs]
+    sides = net(lowering, op, 0), net(lowering, op, 1)
     left, right = (_single(lowering, lowering.reopened(s, "side"), padded=True) for s in sides)
     on = _condition(op, op.on, left, right)
     weight = times(weight_or_one(left.weight), weight_or_one(right.weight))
@@ -228,21 +237,15 @@ def lower_anti_join(lowering: Lowering, op: AntiJoin) -> Relation:
 
 
 def _look_up(kind: str, lowering: Lowering, op: SemiJoin | AntiJoin) -> Relation:
-    given, looked_up = map(lowering.relation, op.inputs)
     # Net weights are never negative here, so the columns compared are there exactly if they sum to more than nothing.
     compared = tuple(c for c in names(op.inputs[1].schema) if c in op.on.columns)
-    left, right = _sides(lowering, op, given, _net(lowering, looked_up, compared), padded=False)
+    left, right = _sides(lowering, op, settled(lowering, op), net(lowering, op, 1, compared), padded=False)
     on = _condition(op, op.on, left, right)
     return _join(kind, left, right, on, left.columns, left.weight)
 
 
-def _net(lowering: Lowering, relation: Relation, columns: tuple[str, ...] | None = None) -> Relation:
-    """The relation, consolidated if it is weighted."""
-    return lowering.opened(consolidated(lowering, relation, columns), "net") if relation.weighted else relation
-
-
 def lower_aggregate(lowering: Lowering, op: Aggregate) -> Relation:
-    relation = lowering.relation(op.input)  # type: ignore[arg-type]
+    relation = settled(lowering, op)
     known: dict[str, Column] = {c.name: c for c in op.inputs[0].schema}
     if any(needs_rows(c) for c in op.calls):
         relation = rows_of(lowering, relation)
@@ -254,7 +257,7 @@ def lower_aggregate(lowering: Lowering, op: Aggregate) -> Relation:
     if weight is None:
         # SELECT DISTINCT may change the order of a union's columns, which for Spark is a projection of its first input.
         if not op.calls and op.by and not isinstance(op.inputs[0], Plus):
-            return Closed(render(block, keys, distinct=True), op.by, False)
+            return Closed(distinct(block, [known[c] for c in op.by]), op.by, False)
         outputs = {c.name: over_rows(c, block.bind)(lowering.dialect) for c in op.calls}
         query = render(block, {**keys, **outputs} or _one_row(), group=keys.values())
         return Closed(query, (*keys, *outputs), False)

@@ -12,14 +12,14 @@ from tempura.algebra.incremental import ROWS, part_column, parts
 from tempura.errors import PlanError
 from tempura.schema import UNKNOWN, Column, names
 from tempura.sql.lower.aggregates import final, merged, state_parts, sum_type, weighed
-from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, number, render
+from tempura.sql.lower.block import FILLER, Block, Closed, Relation, Sql, call, distinct, number, render
 from tempura.sql.lower.lowering import Lowering, Writer
 from tempura.sql.lower.relational import brought_together
-from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, total
+from tempura.sql.lower.weights import as_count, consolidated, differs_from_zero, settled, total
 
 
 def lower_aggregate_state(lowering: Lowering, op: AggregateState) -> Relation:
-    block = lowering.groupable(lowering.relation(op.inputs[0]), op.by)
+    block = lowering.groupable(settled(lowering, op), op.by)
     if block.weight is not None and any("m" in (parts(c) or ()) for c in op.calls):
         # The least value must not be one that another row takes back.
         block = lowering.opened(consolidated(lowering, block), "net")
@@ -97,8 +97,8 @@ def _state(lowering: Lowering, op: Op) -> Block:
 
 
 def lower_affected(lowering: Lowering, op: Affected) -> Relation:
-    block = lowering.block(op.inputs[0])
-    return Closed(render(block, {c: block.columns[c] for c in op.columns}, distinct=True), op.columns, False)
+    block = lowering.groupable(lowering.relation(op.inputs[0]), op.columns)
+    return Closed(distinct(block, op.schema), op.columns, False)
 
 
 LOWERINGS: dict[type[Op], Writer] = {
