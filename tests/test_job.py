@@ -82,6 +82,12 @@ def test_load_reads_query_beside_the_job():
     assert job.timeline.points[0].price == 0.2
 
 
+def test_a_query_file_may_begin_with_a_byte_order_mark(tmp_path: Path):
+    (tmp_path / "q.sql").write_text("select o_id from sales", encoding="utf-8-sig")
+    job = Job.parse(JOB_WITHOUT_NAME.replace("select o_id from sales", "q.sql"), tmp_path)
+    assert job.queries[MAIN] == "select o_id from sales"
+
+
 JOB_WITHOUT_NAME = """\
 query: select o_id from sales
 tables: {sales: {columns: {o_id: string}, arrives: {t1: 4}}}
@@ -110,6 +116,16 @@ def test_jobs_without_a_name_have_that_of_their_file(tmp_path: Path):
         ("query: select", "queries: {a: select 1 as x, A: select 2 as x} #", "query 'A' is there already, as 'a'"),
         ("t1", "reset", "a point cannot be named 'reset'"),
         ("t1", "'mon@9'", "a point cannot be named 'mon@9'"),
+        (
+            "{at: t1,",
+            "{at: t1}, {at: t2}, {at: 't1:t2',",
+            "'t1:t2' could not be told from the change from 't1' to 't2'",
+        ),
+        (
+            "{at: t1,",
+            "{at: t1}, {at: 't1:t2'}, {at: 't2:t3'}, {at: t3,",
+            "the change from 't1:t2' to 't3' could not be told from that from 't1' to 't2:t3'",
+        ),
     ],
 )
 def test_names_that_would_be_taken_for_others(old: str, new: str, message: str):
@@ -174,6 +190,13 @@ def test_methods_by_other_spellings():
 @pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("500 MB", 5e8), ("2GiB", 2 * 1024**3), ("1.5 kB", 1500)])
 def test_state_budget(text: str, size: float):
     assert Job.parse(GOOD + f"state_budget: {text}\n").state_budget == size
+
+
+def test_changes_between_times_of_day_can_be_told_apart():
+    names = ["13:00", "14:00", "14:00:30", "19:00", "24:00"]
+    points = ", ".join(f"{{at: {name}}}" for name in names[:-1])
+    text = JOB_WITHOUT_NAME.replace("{at: t1", f"{points}, {{at: {names[-1]}").replace("t1", names[0])
+    assert [p.name for p in Job.parse(text).timeline.points] == names
 
 
 def test_times_of_day_stay_texts():

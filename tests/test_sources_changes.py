@@ -374,6 +374,31 @@ def test_delta_tables_that_went_back_or_away(tmp_path: Path):
         source.delta(first, third)
 
 
+def test_a_delta_table_that_was_put_back_and_then_changed_otherwise(tmp_path: Path):
+    path = str(tmp_path / "lake")
+    source = delta(tmp_path)
+    write_deltalake(path, pa.table({"id": [0]}))
+    shutil.copytree(path, tmp_path / "copy")
+    write_deltalake(path, pa.table({"id": [1]}), mode="append")
+    second = pinned(source)
+    shutil.copytree(path, tmp_path / "same")
+    write_deltalake(path, pa.table({"id": [2]}), mode="append")
+    assert pinned(source, second)["version"] == 2
+    shutil.rmtree(path)
+    shutil.move(tmp_path / "same", path)
+    assert pinned(source, second) == second, "put back, and not changed"
+    shutil.rmtree(path)
+    shutil.move(tmp_path / "copy", path)
+    for i in (3, 4):
+        write_deltalake(path, pa.table({"id": [i]}), mode="append")
+    assert "version 1 is another than the one that was read before" in error(source, second)
+    before_that = {name: told for name, told in second.items() if name != "commit"}
+    assert pinned(source, before_that)["version"] == 2, "pinned when commits were not noted"
+    DeltaTable(path).create_checkpoint()
+    Path(path, "_delta_log", f"{1:020}.json").unlink()
+    assert pinned(source, second)["version"] == 2, "nothing is left to compare with"
+
+
 def test_upto_takes_in_the_file_that_it_names(tmp_path: Path):
     for name in ("2026-11-14", "2026-11-15", "2026-11-16"):
         write(tmp_path / f"log/{name}.parquet", op=["I"], id=[1])

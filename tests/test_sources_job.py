@@ -165,6 +165,13 @@ def test_all_options(folder: Path):
     assert isinstance(Job.parse(folders, folder).sources["sales"], FoldersSource)
 
 
+@pytest.mark.parametrize("written", ["-999.00", "1e3", "1_000", "+7", "7", "0.5", "x", '"NULL"', "true"])
+def test_options_are_as_they_are_written(folder: Path, written: str):
+    text = JOB.replace("arrival: at", f"options: {{nullValue: {written}}}")
+    source = Job.parse(text, folder).sources["sales"]
+    assert isinstance(source, FilesSource) and source.options == {"nullValue": written.strip('"')}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said", "hint"),
     [
@@ -188,6 +195,22 @@ def test_all_options(folder: Path):
             "kind: changes, operation: {}",
             "either a column of words or one of counts",
             "give `column: …`",
+        ),
+        ("arrival: at", "options: {nullValue: NULL}", "`nullValue`: the option is empty", '`nullValue: "NULL"`'),
+        ("arrival: at", "options: {nullValue: }", "`nullValue`: the option is empty", '`nullValue: "NULL"`'),
+        ("arrival: at", "options: {sep: [;]}", "`sep`: the option is more than one value", "give a text"),
+        ("arrival: at", "options: {sep: {a: b}}", "`sep`: the option is more than one value", "give a text"),
+        (
+            "arrival: at",
+            "options: {IGNOREcorruptFiles: true}",
+            "with the option `IGNOREcorruptFiles` rows could be left out",
+            "leave the option out",
+        ),
+        (
+            "arrival: at",
+            "options: {ignoreMissingFiles: true}",
+            "with the option `ignoreMissingFiles`",
+            "leave the option",
         ),
         ("kind: files", "kind: changes, operation: {colum: op}", "unknown key `colum`", "did you mean `column`?"),
         ("kind: files", "kind: changes, by: rows, operation: op", "unknown by 'rows'", "known: files, folders"),

@@ -412,6 +412,20 @@ def test_a_workspace_belongs_to_one_job(workspace: Workspace, place: Path):
     assert '{"format": 3, "job": "sales"}' in told.value.hint
 
 
+def test_a_workspace_that_another_first_run_makes_just_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    storage = Storage.at(tmp_path)
+    listed = storage.list
+
+    def late(folder: str = "") -> tuple[str, ...]:
+        Workspace.open(tmp_path, "sales")
+        return listed(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "list", late)
+        assert Workspace.open(storage, "sales").latest() is None
+    assert (tmp_path / "workspace.json").exists()
+
+
 def test_a_folder_with_something_else_is_not_made_a_workspace(tmp_path: Path):
     (tmp_path / "results").mkdir()
     with pytest.raises(WorkspaceError, match="is not a workspace, and not empty either: it has results"):

@@ -112,6 +112,15 @@ def test_a_damaged_lock_file_is_named(tmp_path: Path):
     assert told.value.hint == "delete it if no run is going on in this workspace"
 
 
+@pytest.mark.parametrize("content", [b"", b"\0" * 300])
+def test_a_claim_whose_bytes_a_crash_took_is_that_of_a_dead_holder(tmp_path: Path, content: bytes):
+    claim(tmp_path, 7).write_bytes(content)
+    assert lock.holder(Storage.at(tmp_path)) is None
+    with Lock(Storage.at(tmp_path), "taker") as taken:
+        assert taken.number == 8
+    assert not (tmp_path / "lock/7.json").exists()
+
+
 def test_the_heart_beats_also_after_a_beat_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(lock, "BEAT", 0.01)
     monkeypatch.setattr(lock, "_now", lambda: datetime.now(UTC).isoformat())

@@ -26,7 +26,7 @@ from tempura.spark.checks import CheckError, due
 from tempura.spark.run import run
 from tempura.spark.states import States
 from tempura.spark.steps import StepError
-from tempura.workspace import Workspace
+from tempura.workspace import Attempt, RunFile, Workspace
 from tests.spark.runjobs import GROSS, RETURNS, SALES, SHOP, arrive, interpreted, put, ran, shop, verify
 
 DAILY = "{at: t1, deliver: true}, {at: t2, deliver: true}, {at: t3, deliver: true}"
@@ -482,6 +482,43 @@ def test_a_file_that_changes_while_it_is_read(spark: SparkSession, folder: Path,
     ran(spark, job, "t2")
 
 
+def test_a_file_that_changes_while_it_is_read_and_is_put_back(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What was pinned is there again, but it is not what was read: no step is taken for done."""
+    job = shop(folder, timeline=DAILY)
+    for table in ("sales", "returns"):
+        shutil.copytree(folder / table, folder / "kept" / table)
+
+    def rewritten(name: str) -> None:
+        if name == "before result@t2":
+            arrive(folder, 2, 7, ["o1-1"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "fault", rewritten)
+        with pytest.raises(SourceError, match=r"has changed since the run began to read it"):
+            run(job, "t2", spark=spark)
+    shutil.copytree(folder / "kept", folder, dirs_exist_ok=True)
+    ran(spark, job, "t2")
+
+
+def test_notes_of_an_attempt_that_a_crash_cut_short(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """What was checked, and in what session, is not on the disk when the machine crashes; then it counts as not noted."""
+    job = shop(folder, timeline=DAILY)
+
+    def crash(attempt: Attempt, file: RunFile) -> RunFile:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Attempt, "commit", crash)
+        with pytest.raises(KeyboardInterrupt):
+            run(job, "t2", spark=spark)
+    checks, settings = (Path(job.workspace) / f"pending/2/{name}.json" for name in ("checks", "settings"))
+    checks.write_bytes(bytes(len(checks.read_bytes())))
+    settings.write_bytes(settings.read_bytes()[:20])
+    assert all(step.reused for step in ran(spark, job, "t2").file.steps)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -516,11 +553,18 @@ def test_a_session_by_which_the_query_means_something_else(spark: SparkSession, 
     ran(spark, job, "t2")
 
 
-def test_a_session_that_cuts_times(spark: SparkSession, folder: Path):
-    name = "spark.sql.parquet.outputTimestampType"
-    spark.conf.set(name, "TIMESTAMP_MILLIS")
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS", "milliseconds"),
+        ("spark.sql.files.ignoreCorruptFiles", "true", "leaves out files that it cannot read"),
+        ("spark.sql.files.ignoreMissingFiles", "true", "leaves out files that it cannot read"),
+    ],
+)
+def test_a_session_that_loses_something(spark: SparkSession, folder: Path, name: str, value: str, said: str):
+    spark.conf.set(name, value)
     try:
-        with pytest.raises(JobError, match="milliseconds"):
+        with pytest.raises(JobError, match=said):
             run(shop(folder, timeline=DAILY), "t2", spark=spark)
     finally:
         spark.conf.unset(name)

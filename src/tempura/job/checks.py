@@ -69,6 +69,7 @@ def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, s
         yield from _unknown_points(table, points)
         for i, foreign in enumerate(table.foreign_keys):
             yield from _foreign_key(table, foreign, catalog, ("tables", table.name, "foreign_keys", i))
+    yield from _spelled_alike(points)
     due: set[str] = set()
     for i, point in enumerate(timeline.points):
         if "@" in point.name or point.name == _RESET:
@@ -95,6 +96,24 @@ def contradictions(catalog: Catalog, timeline: Timeline, queries: Mapping[str, s
                 "name it in some `deliver`, or remove it",
                 ("queries", query),
             )
+
+
+def _spelled_alike(points: Sequence[str]) -> Iterator[Problem]:
+    """Points between which a change would be called like the rows at another, or like another change: `1:2` beside `1` and `2`."""
+    if not any(":" in point for point in points):
+        return
+    hint = "name points without `:`, or as times of day: 14:00"
+    places = {point: i for i, point in enumerate(points)}
+    spelled: dict[str, tuple[str, str]] = {}
+    for end, later in enumerate(points):
+        for earlier in points[:end]:
+            change = f"{earlier}:{later}"
+            told = f"the change from {earlier!r} to {later!r}"
+            if change in places:
+                yield f"the point {change!r} could not be told from {told}", hint, ("timeline", places[change])
+            start, stop = spelled.setdefault(change, (earlier, later))
+            if (start, stop) != (earlier, later):
+                yield f"{told} could not be told from that from {start!r} to {stop!r}", hint, ("timeline", end)
 
 
 def _unknown_points(table: Table, points: Sequence[str]) -> Iterator[Problem]:

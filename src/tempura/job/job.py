@@ -280,7 +280,7 @@ class _Reader(Problems):
         if not is_file and re.search(r"\s", text.strip()):
             return text
         try:
-            return local(self.folder, text.strip()).read_text(encoding="utf-8")
+            return local(self.folder, text.strip()).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             why = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read as text"
             self.problem(

@@ -6,6 +6,7 @@ What plain files cannot say (deletion vectors, column mapping) is refused, unles
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,6 +100,7 @@ class DeltaSource(Source):
         return {
             "version": version,
             "table_id": str(table.metadata().id),
+            "commit": self._commit_digest(version),
             "columns": {n: t for n, t in columns.items() if n in expected},
             "sampled": seen,
         }
@@ -220,6 +222,11 @@ class DeltaSource(Source):
             raise self.error(
                 f"its version went backwards: {since['version']} was read before, it is {latest} now", _AGAIN
             )
+        # Versions that were pinned before this was noted have none.
+        noted, found = since.get("commit"), self._commit_digest(since["version"])
+        if noted and found and noted != found:
+            said = f"version {since['version']} is another than the one that was read before: the table was put back, and then changed otherwise"
+            raise self.error(said, _AGAIN)
 
     def _until(self, table: Any, latest: int, since: Version | None, upto: str) -> int:
         if upto.strip().isdecimal():
@@ -286,6 +293,13 @@ class DeltaSource(Source):
                 return stream.read().decode()
         except FileNotFoundError:
             raise self.error(f"the log of version {version} is no longer there", _AGAIN) from None
+
+    def _commit_digest(self, version: int) -> str | None:
+        """Tells a version from another of the same number; None where its log is not there, or is read by other ways than ours."""
+        try:
+            return hashlib.sha256(self._commit(version).encode()).hexdigest()
+        except (SourceError, OSError):
+            return None
 
     def _check_there(self, paths: Sequence[str], version: int) -> None:
         """Files that a version names can have been vacuumed, once a later one has dropped them."""

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field
@@ -24,10 +24,21 @@ from tempura.sources.contents import Contents, Layout
 from tempura.sources.drift import drift, unread
 from tempura.sources.listing import Place, Stamp, vanished
 from tempura.sources.log import Entry, Log, Slice
-from tempura.sources.options import spelled, texts
+from tempura.sources.options import LOSSY, as_text, spelled
 from tempura.sources.order import Disorder, Order, Still
 from tempura.sources.parquet import open_parquet
-from tempura.sources.source import Change, Files, Format, Options, Part, Reading, Source, TableStatistics, Version
+from tempura.sources.source import (
+    Change,
+    Files,
+    Format,
+    Options,
+    Part,
+    Reading,
+    Source,
+    TableStatistics,
+    Version,
+    misfit,
+)
 from tempura.sources.sparktypes import quoted, same_type, text
 from tempura.sources.summary import Known, Summary, sampled
 from tempura.sources.textual import open_csv, open_json, rough_rows, trouble
@@ -39,8 +50,14 @@ _TEXT_OPTIONS = {"mode": "FAILFAST", "timeZone": "UTC"}
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
-def _texts(given: Any) -> Any:
-    return texts(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else given
+def _option(value: Any) -> str:
+    if value is None or isinstance(value, Mapping | list | tuple):
+        what = "empty, or NULL without quotes" if value is None else "more than one value"
+        raise misfit(
+            f"the option is {what}",
+            'give a text, in quotes where it would be taken for something else: `nullValue: "NULL"`',
+        )
+    return as_text(value)
 
 
 class FileOptions(Options):
@@ -48,7 +65,7 @@ class FileOptions(Options):
 
     path: str = Field(min_length=1)
     format: Format
-    options: Annotated[dict[str, str], BeforeValidator(_texts), Field(default_factory=dict)]
+    options: Annotated[dict[str, Annotated[str, BeforeValidator(_option)]], Field(default_factory=dict)]
     ignore_new_columns: bool = False
 
 
@@ -73,6 +90,12 @@ class FileBased(Source):
         except ValueError as error:
             hint = "keep one of them: Spark takes the names of options in any case"
             raise JobError(f"table {self.table!r}: {error}", hint=hint) from None
+        for name in told:
+            if name.lower() in {lossy.lower() for lossy in LOSSY}:
+                raise JobError(
+                    f"table {self.table!r}: with the option `{name}` rows could be left out without a word",
+                    hint="leave the option out, and mend or remove the files that cannot be read",
+                )
         if self.format != "parquet":
             self._check_text(told)
 

@@ -8,13 +8,20 @@ from typing import Any
 _NAMES = ("header", "sep", "quote", "escape", "encoding", "nullValue", "lineSep", "multiLine", "mode", "timeZone")
 """The options that are looked at here too."""
 _SPELLED = {name.lower(): name for name in _NAMES}
+LOSSY = ("ignoreCorruptFiles", "ignoreMissingFiles")
+"""Options by which Spark reads on where it should fail."""
 _ALIASES = {"delimiter": "sep", "charset": "encoding"}
 """Other names, which Spark looks at where the option itself is not given."""
 
 
 def texts(given: Mapping[str, Any]) -> dict[str, str]:
     """Options as Spark takes them: `header: true` is a text."""
-    return {name: str(v).lower() if isinstance(v, bool) else str(v) for name, v in given.items()}
+    return {name: as_text(value) for name, value in given.items()}
+
+
+def as_text(value: Any) -> str:
+    """A value as Spark takes it; a number of a job file knows how it was written, so that -999.00 stays what stands in the data."""
+    return str(value).lower() if isinstance(value, bool) else str(getattr(value, "text", value))
 
 
 def spelled(given: Mapping[str, Any]) -> dict[str, str]:

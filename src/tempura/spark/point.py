@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from typing import Any, cast
 
 from pydantic import JsonValue
 from pyspark.sql import DataFrame, SparkSession
@@ -110,8 +111,6 @@ class PointRun:
                 with self._open_states():
                     run_steps(todo, self._work, progress=lambda s, what: self.tell(f"{what} {s.kind} {s.name}"))
         steps_to = time.perf_counter()
-        if todo:
-            courses.check(self.job, self.course.pins[-1])
         stored, notes = self._committed()
         ended = time.perf_counter()
         seconds = {
@@ -174,7 +173,7 @@ class PointRun:
     def _check(self) -> None:
         """Check what arrived, unless an earlier attempt has."""
         place = f"{layout.pending(self.attempt.number)}/checks.json"
-        noted = json.loads(self.workspace.storage.read(place) or b"{}")
+        noted = _remembered(self.workspace.storage.read(place))
         if noted.get("checked") == checked(self.job):
             self.checks = noted["measured"]
             return
@@ -188,6 +187,7 @@ class PointRun:
         with self._meter.span() as span, explained("the checks", "correct the rows that Spark cannot read"):
             carry_out(self._spark, todo)
         fault("after the checks")
+        self._confirm(check.table for check in todo)
         self.checks = asdict(span.measured())
         self.workspace.storage.replace(
             place, json.dumps({"checked": checked(self.job), "measured": self.checks}).encode()
@@ -213,7 +213,7 @@ class PointRun:
         """The settings under which an earlier attempt at the run did steps; where it did none, others may be tried."""
         done = self.attempt.resumed and finished_steps(self.workspace.storage, self.attempt.begun)
         told = self.workspace.storage.read(self._settings_file) if done else None
-        return json.loads(told) if told else {}
+        return _remembered(told)
 
     def _prepare(self) -> None:
         self._open()
@@ -251,12 +251,19 @@ class PointRun:
                 order=order_left(step) if step.kind == "result" else (),
             )
         fault(f"after {step.name}")
+        # What is noted as done is not done again, also if what was pinned is there again by then.
+        self._confirm(name.rpartition("@")[0] for name in step.reads)
         entry = StepEntry(
             step.name, step.kind, step.view, step.sql, _estimated(step), asdict(span.measured(written.rows))
         )
         columns = tuple((c.name, c.type, c.nullable) for c in written.columns)
         finished = self.attempt.record(entry, self._output(step, where, columns, written.rows))
         self._take(step, finished.step, finished.output)
+
+    def _confirm(self, tables: Iterable[str]) -> None:
+        """Those of these names that are tables are still as they were pinned, so that this is what was read of them."""
+        pins, read = self.course.pins[-1], {table.lower() for table in tables}
+        courses.check(self.job, {table: version for table, version in pins.items() if table in read})
 
     def _output(self, step: Step, where: str, columns: Columns, rows: int) -> Output:
         if step.kind == "state":
@@ -397,6 +404,15 @@ class PointRun:
             measured=totals(self.done.values()) | ({"checks": self.checks} if self.checks else {}),
             settings=self.settings,
         )
+
+
+def _remembered(content: bytes | None) -> dict[str, Any]:
+    """What an earlier attempt noted; nothing, if the machine crashed before it was on the disk."""
+    try:
+        found: object = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _estimated(step: Step) -> dict[str, float | int | None]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tempura.errors import JobError
+from tempura.sources.options import LOSSY
 from tempura.spark.java import java_environment
 
 SMALLEST_MEMORY = 1 << 30
@@ -77,6 +78,7 @@ MEANING = (
     "spark.sql.legacy.sizeOfNull",
 )
 """Settings by which the same query over the same rows gives something else."""
+_LOSSY = tuple(f"spark.sql.files.{name}" for name in LOSSY)
 _STAMPS = "spark.sql.parquet.outputTimestampType"
 
 
@@ -87,6 +89,12 @@ def meaning(spark: SparkSession, before: Mapping[str, str]) -> dict[str, str]:
             f"the session cuts times that it writes to milliseconds ({_STAMPS})",
             hint="set it to TIMESTAMP_MICROS: states must keep what the query sees",
         )
+    for name in _LOSSY:
+        if str(spark.conf.get(name)).lower() == "true":
+            raise JobError(
+                f"the session leaves out files that it cannot read ({name})",
+                hint="set it to false: rows of sources and states would be missing without a word",
+            )
     now = {name: str(spark.conf.get(name)) for name in MEANING}
     for name, value in now.items():
         if before.get(name, value) != value:

@@ -69,6 +69,8 @@ class Claim:
 
 
 _CLAIM = TypeAdapter(Claim)
+_LOST = Claim("a machine that crashed", "", 0, "", "", datetime.min.replace(tzinfo=UTC).isoformat(), "", "")
+"""Whoever it was is dead: a claim is on the disk from the start, and beats that do not wait for it lose theirs only if the machine crashes."""
 
 
 def holder(storage: Storage) -> Claim | None:
@@ -191,6 +193,8 @@ def _read(storage: Storage, number: int) -> Claim | None:
     content = storage.read(path)
     if content is None:
         return None
+    if not content.strip(b"\0"):
+        return _LOST
     try:
         return _CLAIM.validate_json(content)
     except ValidationError:

@@ -205,6 +205,9 @@ class Workspace:
 def _create(storage: Storage, job: str) -> bytes:
     found = storage.list()
     if found:
+        made = storage.read(layout.WORKSPACE)
+        if made is not None:
+            return made  # By another first run, since it was looked for.
         raise WorkspaceError(
             f"{storage.uri()} is not a workspace, and not empty either: it has {found[0]}",
             hint="give the job a folder of its own: `workspace:` in the job file",
