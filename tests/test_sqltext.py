@@ -6,9 +6,10 @@ import pytest
 from sqlglot import exp
 
 from tempura.errors import SqlError
-from tempura.expr import parse, volatile_function
+from tempura.expr import parse
 from tempura.sql.bind.query import parsed
 from tempura.sqltext import read_expression, read_statements
+from tempura.volatile import volatile_function
 
 KINDS = {"s": "string", "d": "date", "m": "map<string,string>"}
 WRITTEN = {

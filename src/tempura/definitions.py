@@ -14,9 +14,9 @@ from tempura.algebra import AggregateState, Expand, Minus, Op, Plus, Read
 from tempura.algebra.op import expressions
 from tempura.algebra.physical import point_of, snapshot_name
 from tempura.catalog import Catalog
-from tempura.expr import volatile
 from tempura.space import GroupMember, Space
 from tempura.timeline import Interval
+from tempura.volatile import volatile_function
 
 
 class Definitions:
@@ -67,7 +67,8 @@ class Fingerprints:
     def of(self, op: Op) -> str:
         known = self._known.get(id(op))
         if known is None:
-            own = uuid4().hex if any(map(volatile, expressions(op.payload))) else ""
+            types = {c.name: c.type for i in op.inputs for c in i.schema}
+            own = uuid4().hex if any(volatile_function(e.tree, types) for e in expressions(op.payload)) else ""
             # People are shown names without quotes, and sets without their order.
             exact = [e.text for e in expressions(op.payload)] + list(op.columns if isinstance(op, Expand) else ())
             said = "\n".join([op.show(), own, *exact, *(self.of(i) for i in op.inputs)])

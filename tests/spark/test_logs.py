@@ -148,6 +148,12 @@ def test_a_row_that_the_query_fails_for_may_be_taken_back(spark: SparkSession, t
         "SELECT log.id, name FROM log JOIN regions ON CAST(log.region AS INT) = regions.region",
         "SELECT log.id, name FROM log LEFT JOIN regions ON CAST(log.region AS INT) > CAST(regions.region AS INT)",
         "SELECT name FROM regions LEFT JOIN log ON log.region = regions.region AND CAST(log.region AS INT) > 4",
+        "SELECT id FROM log WHERE region > 4",
+        "SELECT id FROM log WHERE region IN (5, 6)",
+        "SELECT sum(region) AS s, sum(region + 1) AS t FROM log",
+        "SELECT name, count(*) AS n FROM log JOIN regions ON CAST(log.region AS INT) = regions.region GROUP BY name",
+        "SELECT name FROM regions r WHERE EXISTS (SELECT 1 FROM log WHERE CAST(log.region AS INT) = r.region AND log.amount < length(r.name))",
+        "SELECT name, id FROM regions r LEFT JOIN log ON CAST(log.region AS INT) = r.region AND log.amount < length(r.name)",
         "SELECT name FROM regions WHERE NOT EXISTS (SELECT 1 FROM log WHERE log.region = regions.region AND CAST(log.region AS INT) > 5)",
     ],
 )

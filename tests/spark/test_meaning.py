@@ -158,6 +158,7 @@ QUERIES = {
     "medians by maps": "SELECT m, median(x) AS x FROM (SELECT map('a', a) AS m, x FROM t) GROUP BY m",
     "keys of maps": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT map('d', d) AS m, code, a FROM s) r WHERE r.m['d'] = t.a AND r.a < t.id)",
     "words for days": "SELECT id, unit IN ('today', 'day') AS u FROM t WHERE date(ts) <> 'today' AND date(ts) IN ('2026-03-31', 'now') AND ts < date_add('tomorrow', 7)",
+    "words that are texts": "SELECT unit, count(*) AS n FROM t WHERE unit <> 'now' AND unit NOT IN ('today', 'x') GROUP BY unit",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

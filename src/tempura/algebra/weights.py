@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tempura.algebra.incremental import Minus
+from tempura.algebra.incremental import AggregateState, Minus
 from tempura.algebra.op import Op, expressions
 from tempura.algebra.physical import Read
 from tempura.algebra.relational import (
+    Aggregate,
     AntiJoin,
     Expand,
     Filter,
@@ -17,8 +18,9 @@ from tempura.algebra.relational import (
     Replicate,
     SemiJoin,
 )
-from tempura.expr import Expr, may_fail
-from tempura.schema import names, numeric
+from tempura.expr import Expr
+from tempura.failing import fails, texts_of
+from tempura.schema import names
 
 _PASS = (Filter, Project, Expand, InnerJoin, LeftOuterJoin, FullOuterJoin, Plus)
 
@@ -35,7 +37,14 @@ def is_weighted(op: Op) -> bool:
 
 
 def may_fail_in(op: Op) -> tuple[Expr, ...]:
-    """What an operator computes of the rows it is given and may fail. Numbers and dates can be cast to whatever Spark lets them, but for an overflow."""
+    """What an operator computes of the rows it is given and may fail."""
     given = tuple(column for i in op.inputs for column in i.schema)
-    right = frozenset(c.name for c in given if numeric(c.type) or c.type in ("date", "timestamp", "timestamp_ntz"))
-    return tuple(e for e in expressions(op.payload) if e.columns <= set(names(given)) and may_fail(e, right))
+    asked = [e for e in expressions(op.payload) if e.columns <= set(names(given))]
+    calls = op.calls if isinstance(op, (Aggregate, AggregateState)) else ()
+    # Spark adds up texts as numbers.
+    added = [c.argument for c in calls if c.argument is not None and c.function not in _OF_ANY and c.argument in asked]
+    return (*(e for e in asked if fails(e, given)), *(e for e in added if e.name in texts_of(given)))
+
+
+_OF_ANY = ("count", "min", "max", "any_value", "single_value", "approx_count_distinct")
+"""Aggregates that take texts as they are."""

@@ -39,10 +39,10 @@ from tempura.algebra import (
     Values,
 )
 from tempura.algebra.op import expressions
-from tempura.expr import volatile_function
 from tempura.memo.spans import Span, Spans
 from tempura.memo.unionfind import UnionFind
 from tempura.schema import Keys, Schema, names
+from tempura.volatile import volatile_function
 
 OF_ONE_DEFINITION = frozenset({"matches"})
 """Links that say something of one definition of a TVR: of two TVRs that turn out to be the same, they need not lead to the same."""

@@ -16,10 +16,10 @@ from typing import Any
 from tempura.algebra import AggregateCall, AggregateState, InnerJoin, MergeState, Output, Plus, Project
 from tempura.algebra.incremental import state_columns
 from tempura.explore import Time, TvrRef
-from tempura.expr import Expr, col, may_fail
+from tempura.expr import Expr, col
+from tempura.failing import fails
 from tempura.rules.deltas import L, Q, R, Xs, by, calls, on, outputs, subtractable, t, u
 from tempura.rules.lang import rule, rule_set, where
-from tempura.schema import numeric
 
 SHRINKS = 0.5
 """The share of rows that may be left for eager aggregation to be offered."""
@@ -61,9 +61,9 @@ def _push(
     below: dict[str, str],
 ) -> None:
     inner = tuple(_renamed(c, below) for c in calls)
-    numbers = frozenset(c.name for c in (*L.schema, *R.schema) if numeric(c.type))
-    if any(may_fail(e, numbers) for c in inner for e in (c.argument, c.where) if e is not None):
-        return  # Of rows that find no partner it is not to be asked.
+    asked = [on, *(e for c in inner for e in (c.argument, c.where) if e is not None)]
+    if any(fails(e, (*L.schema, *R.schema)) for e in asked):
+        return  # Of rows that find no partner it is not to be asked, nor of groups whose rows have gone.
     read = frozenset[str]().union(
         *(c.where.columns | (c.argument.columns if c.argument else frozenset()) for c in inner)
     )

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from tempura.algebra import Aggregate, AntiJoin, Filter, InnerJoin, LeftOuterJoin, Op, Plus, Project, SemiJoin
-from tempura.expr import split_condition, volatile
+from tempura.expr import split_condition
 from tempura.rules.dag import Interned, over, parents_first
 from tempura.rules.pruning import chosen
 from tempura.rules.relational import normalize
 from tempura.schema import names
+from tempura.volatile import volatile
 
 Columns = frozenset[str]
 

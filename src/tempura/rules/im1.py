@@ -31,6 +31,7 @@ from tempura.algebra import (
 )
 from tempura.explore import Time, TvrRef
 from tempura.expr import TRUE, Expr, col, same_columns
+from tempura.failing import fails
 from tempura.rules.deltas import (
     UNREPEATABLE,
     L,
@@ -99,6 +100,8 @@ def _candidates(L: TvrRef, R: TvrRef, on: Expr, t: Time, u: Time) -> SemiJoin:
     The keys are those of the rows of ΔR, not the change of the keys: where (1, a) goes and (1, b) comes, the keys stay as they were.
     """
     split = condition(L, R, on)
+    if not R.insert_only(t) and any(fails(e.right, R.schema) for e in split.equi):
+        decline("a key of the join may fail for a row that came and went")
     read = frozenset[str]().union(*(e.right.columns for e in split.equi))
     rows = Affected(R[t:u], tuple(c for c in R.columns if c in read))
     return SemiJoin(L[u], Project(rows, join_key_outputs(split, R.schema)), join_key_condition(split))

@@ -26,10 +26,11 @@ from tempura.algebra import (
     TopK,
     Window,
 )
-from tempura.expr import Expr, col, volatile
+from tempura.expr import Expr, col
 from tempura.rules.dag import Interned, parents_first, rebuilt
 from tempura.rules.laws import filtered, parts
 from tempura.schema import names
+from tempura.volatile import volatile
 
 Predicates = frozenset[Expr]
 """Of one column each."""

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, Protocol
 
 from tempura.algebra import InnerJoin
 from tempura.explore import TvrRef
-from tempura.expr import Expr, conjunction, conjuncts, volatile
+from tempura.expr import Expr, conjunction, conjuncts
 from tempura.memo.memo import Member, Memo
 from tempura.rules.deltas import L, Q, R, on
 from tempura.rules.lang import Link, rule, rule_set
 from tempura.schema import Schema, names
+from tempura.volatile import volatile
 
 FULL = 8
 """Up to this many leaves, every leaf is tried as the first of the snapshots' order."""

@@ -32,9 +32,10 @@ from tempura.algebra import (
     Window,
 )
 from tempura.algebra.empties import prune
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded, volatile
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded
 from tempura.rules.pruning import chosen, narrowed, plain
 from tempura.schema import Schema, names
+from tempura.volatile import volatile
 
 
 @dataclass(frozen=True, eq=False)

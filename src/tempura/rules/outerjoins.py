@@ -7,10 +7,11 @@ from typing import Any
 from sqlglot import exp
 
 from tempura.algebra import AntiJoin, Filter, FullOuterJoin, InnerJoin, LeftOuterJoin, Op, Output, Project, SemiJoin
-from tempura.expr import TRUE, Expr, rejects_nulls, volatile
+from tempura.expr import TRUE, Expr, rejects_nulls
 from tempura.rules.laws import all_columns, columns_of, filtered, law, parts
 from tempura.rules.views import null
 from tempura.schema import names
+from tempura.volatile import volatile
 
 
 def _outer_join(op: Any) -> tuple[LeftOuterJoin, Expr] | None:

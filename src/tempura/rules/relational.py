@@ -35,7 +35,7 @@ from tempura.algebra import (
     SemiJoin,
     Window,
 )
-from tempura.expr import TRUE, Expr, col, rejects_nulls, volatile
+from tempura.expr import TRUE, Expr, col, rejects_nulls
 from tempura.rules.dag import Interned, over, parents_first, rebuilt, uses
 from tempura.rules.fusion import fused_aggregates
 from tempura.rules.implied import implied_filters
@@ -74,6 +74,7 @@ from tempura.rules.outerjoins import (
 )
 from tempura.rules.pruning import plain, pruned
 from tempura.schema import names
+from tempura.volatile import volatile
 
 LAWS: tuple[Law, ...] = (
     trivial_filter,

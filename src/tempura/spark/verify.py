@@ -19,7 +19,8 @@ from sqlglot import exp
 
 from tempura.course import Pins, check, query_digests, source_of
 from tempura.errors import JobError, SourceError, WorkspaceError
-from tempura.expr import Expr, may_fail
+from tempura.expr import Expr
+from tempura.failing import fails
 from tempura.job import Job
 from tempura.schema import WEIGHT, Column, orderable
 from tempura.spark.names import quoted
@@ -225,7 +226,8 @@ def batch(spark: SparkSession, job: Job, query: str, pins: Pins) -> DataFrame:
 def snapshots(spark: SparkSession, job: Job, query: str, pins: Pins, settled: bool = False) -> dict[str, DataFrame]:
     """The tables of a job as they were pinned, by name; of tables that are kept as their changes, the columns that the query speaks of, and `settled` if it may fail for what was taken back."""
     columns = _spoken_of(query)
-    settled = settled and may_fail(Expr(read_expression(query)))
+    every = tuple(column for table in job.catalog.values() for column in table.columns)
+    settled = settled and fails(Expr(read_expression(query)), every)
 
     def rows(name: str) -> DataFrame:
         return read_rows(spark, source_of(job, name).snapshot(pins[name.lower()]), name, columns, settled)

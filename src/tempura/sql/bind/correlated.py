@@ -147,7 +147,7 @@ def _one_value(
         )
     grouped = block.aggregate(op, carried)
     trees = [*(i.tree for i in block.items), *block.having]
-    if any(has_subquery(t) or find_windows(t) for t in trees):
+    if block.qualify or any(has_subquery(t) or find_windows(t) for t in trees):
         refuse(
             "a sub-query or window inside a correlated aggregate is not supported",
             on[0],

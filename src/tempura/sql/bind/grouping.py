@@ -16,12 +16,13 @@ from sqlglot import exp
 
 from tempura.algebra import Aggregate, AggregateCall, Expand, Op, Output
 from tempura.algebra.incremental import PARTS
-from tempura.expr import TRUE, Expr, column_tree, comparand, volatile_function
+from tempura.expr import TRUE, Expr, column_tree, comparand
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.predicates import detached, predicate, renamed, replaced
 from tempura.sql.bind.projection import by_name, computed, extended, passed, project, slug
 from tempura.sql.bind.scope import Tree, refuse
 from tempura.sql.bind.types import aggregate_type, digits, infer, kind_of
+from tempura.volatile import volatile_function
 
 _KNOWN: dict[type[Any], str] = {
     exp.Sum: "sum",

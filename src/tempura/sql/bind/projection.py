@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from tempura.algebra import Op, Output, Project, Scan
-from tempura.expr import Expr, col, volatile
+from tempura.expr import Expr, col
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.scope import Tree
 from tempura.sql.bind.types import infer
+from tempura.volatile import volatile
 
 
 def by_name(op: Op) -> dict[str, Column]:

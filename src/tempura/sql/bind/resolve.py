@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tempura.expr import column_tree, drawn_function, standing_in
+from tempura.expr import column_tree, standing_in
 from tempura.schema import PARAMETER
 from tempura.sql.bind.predicates import detached
 from tempura.sql.bind.scope import Scope, Tree, fields, refuse
@@ -15,6 +15,7 @@ from tempura.sql.bind.sources import Ctes
 from tempura.sql.bind.subqueries import Sub
 from tempura.sql.bind.timewindow import NAME, TimeWindow, is_time_window, time_window
 from tempura.sql.bind.types import UNKNOWN, clauses, infer, kind_of
+from tempura.volatile import drawn_function
 
 if TYPE_CHECKING:
     from tempura.sql.bind.query import Binder

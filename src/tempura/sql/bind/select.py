@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tempura.algebra import Aggregate, Filter, Op, Output, SortKey
-from tempura.expr import Expr, volatile
+from tempura.expr import Expr
 from tempura.schema import Column, fresh, names
 from tempura.sql.bind.grouping import Grouped, Groups, aggregates, has_grouping
 from tempura.sql.bind.ordering import Key, Slice, top, top_of_each
@@ -23,6 +23,7 @@ from tempura.sql.bind.sources import Bound
 from tempura.sql.bind.subqueries import Sub, attach, has_subquery, restrict
 from tempura.sql.bind.tables import JoinTree, Region
 from tempura.sql.bind.windows import Windowed, find_windows
+from tempura.volatile import volatile
 
 
 @dataclass

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tempura.algebra import Output, Values
-from tempura.expr import Expr, column_tree, comparand, drawn_function, parse
+from tempura.expr import Expr, column_tree, comparand, parse
 from tempura.schema import Column, fresh
 from tempura.sql.bind.grouping import aggregates
 from tempura.sql.bind.predicates import columns_of, substituted
@@ -25,6 +25,7 @@ from tempura.sql.bind.scope import OUTER, Scope, Source, Tree, refuse
 from tempura.sql.bind.subqueries import has_subquery
 from tempura.sql.bind.tables import Region
 from tempura.sql.bind.types import infer
+from tempura.volatile import drawn_function
 
 NAME = "window"
 """The function, and the column that Spark makes of it."""

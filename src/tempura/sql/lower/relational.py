@@ -32,7 +32,7 @@ from tempura.algebra import (
 )
 from tempura.algebra.relational import expand_tags
 from tempura.errors import PlanError
-from tempura.expr import TRUE, Expr, volatile
+from tempura.expr import TRUE, Expr
 from tempura.schema import Column, Schema, names, orderable
 from tempura.sql.lower.aggregates import exact, needs_rows, over_rows, over_weights
 from tempura.sql.lower.block import (
@@ -69,6 +69,7 @@ from tempura.sql.lower.weights import (
     weight_or_one,
     weighted_block,
 )
+from tempura.volatile import volatile
 
 
 def lower_scan(lowering: Lowering, op: Scan) -> Relation:
