@@ -280,11 +280,16 @@ class Experiment:
     def document(self, table: Table | None) -> Figures:
         """All that a reader must know."""
         return {
-            "name": self.name, "title": _title(self.name), "command": shlex.join(["python", "-m", "bench", *sys.argv[1:]]),
+            "name": self.name, "title": _title(self.name), "command": shlex.join(["python", "-m", "bench", *map(_told, sys.argv[1:])]),
             "date": _now(), "measured": [min(self.dates, default=None), max(self.dates, default=None)], "machine": machine(),
             "versions": versions() | {"code": self.version, "commit": ", ".join(dict.fromkeys(self.commits)) or commit()}, "sf": self.sf, "settings": self.settings, "cells": self.cells,
             "expectations": self.expectations, "table": None if table is None else _texts(table),
         }  # fmt: skip
+
+
+def _told(argument: str) -> str:
+    """An argument of the command, of a place on this machine what it is called there."""
+    return Path(argument).name if Path(argument).is_absolute() else argument
 
 
 def document(path: Path) -> Figures | None:

@@ -138,6 +138,12 @@ def test_what_was_expected_stands_beside_what_came_out(tmp_path: Path, capsys: p
     assert document["sf"] == 1000 and document["machine"]["cores"] and document["versions"]["pyspark"]
 
 
+def test_a_document_has_its_command_without_places_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.argv", ["bench", "peers", "--flink-python", "/home/me/flink/bin/python", "--rounds", "2"])
+    found = experiment("peers", 1, tmp_path)
+    assert found.document(None)["command"] == "python -m bench peers --flink-python python --rounds 2"
+
+
 def test_queries_are_named_by_numbers_and_ranges():
     assert query_numbers("q10, q40,q3-q5,4") == [10, 40, 3, 4, 5]
     for text in ("star", "q100", "q7-q3", "q0", "q10-", "q22,-5"):
