@@ -36,7 +36,7 @@ def _stays(text: Any, texts: frozenset[str]) -> bool:
         return True
     if isinstance(above, exp.Paren):
         return _stays(above, texts)
-    if not isinstance(above, (*OF_ONE_TYPE, exp.NullSafeEQ)):
+    if not isinstance(above, OF_ONE_TYPE):
         return False
     beside = [part for part in _parts(above) if part is not text]
     return all(_is_text(part, texts) for part in beside) and (isinstance(above, exp.Predicate) or _stays(above, texts))
