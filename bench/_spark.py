@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench import _arrivals
+from bench import _arrivals, _threads
 from bench._record import FULL, Figures, say
 from tempura.job import Job
 from tempura.spark.measure import event_log, jvm_seconds
@@ -60,6 +60,10 @@ class Spent:
     """Seconds of tasks: without Spark's planning, garbage collection and compiling."""
     jvm_cpu: float
     """Seconds of the whole Java process."""
+    compiling: float
+    """Seconds of that in which Java compiled what is run often: Spark's own code, and what Spark generated."""
+    garbage: float
+    """Seconds of that in which Java collected garbage."""
     python_cpu: float
     """Seconds of the Python process: planning by Tempura, and looking at the files that arrived."""
     wall: float
@@ -75,6 +79,7 @@ class Gauge:
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
+        self._pid = _threads.java_process()
         path = event_log(spark)
         assert path is not None, "the session has an event log"
         self._path = path
@@ -83,9 +88,11 @@ class Gauge:
         """What doing it takes, and what it gives."""
         self.spark._jvm.System.gc()  # type: ignore[union-attr]  # Each pays for its own garbage.
         offset = self._settled()
+        threads = _threads.by_kind(self._pid)
         jvm, python, began = _jvm(), time.process_time(), time.perf_counter()
         given = work()
         wall, python, jvm = time.perf_counter() - began, time.process_time() - python, _jvm() - jvm
+        threads = _threads.by_kind(self._pid) - threads
         end = self._settled()
         with self._path.open("rb") as file:
             file.seek(offset)
@@ -93,7 +100,8 @@ class Gauge:
         tasks = [_task(line) for line in lines if line.startswith(TASK_END)]
         total = {name: sum(task[name] for task in tasks) for name in _task(None)}
         jobs = sum(line.startswith(JOB_START) for line in lines)
-        return Spent(jvm_cpu=jvm, python_cpu=python, wall=wall, jobs=jobs, **total), given
+        kinds = {kind: threads[kind] for kind in _threads.KINDS}
+        return Spent(jvm_cpu=jvm, python_cpu=python, wall=wall, jobs=jobs, **kinds, **total), given
 
     def _settled(self) -> int:
         """The length of the log when all that has happened is in it."""

@@ -118,18 +118,18 @@ def _measured(bench: Workbench, name: str, query: str | int, sf: float, policy: 
 
 def _spent(bench: Workbench, work: Callable[[], Any]) -> tuple[Figures, Any]:
     """The processor time of the Java process while something is done, by kind."""
-    from bench import _threads
-
-    pid = _threads.java_process()
-
-    def watched() -> tuple[Any, Any, Any]:
-        before = _threads.by_kind(pid)
-        given = work()
-        return before, _threads.by_kind(pid), given
-
-    spent, (before, after, given) = bench.gauge.spent(watched)
-    told = {"cpu": spent.jvm_cpu, "jobs": spent.jobs, "rows_read": spent.rows_read, "bytes_read": spent.bytes_read}
-    return told | _threads.spent(before, after, spent.jvm_cpu, spent.task_cpu), given
+    spent, given = bench.gauge.spent(work)
+    driver = spent.jvm_cpu - spent.task_cpu - spent.compiling - spent.garbage
+    return {
+        "cpu": spent.jvm_cpu,
+        "tasks": spent.task_cpu,
+        "compiling": spent.compiling,
+        "garbage": spent.garbage,
+        "driver": max(driver, 0.0),
+        "jobs": spent.jobs,
+        "rows_read": spent.rows_read,
+        "bytes_read": spent.bytes_read,
+    }, given
 
 
 def _medians(rounds: list[Figures]) -> Figures:

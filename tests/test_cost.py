@@ -232,7 +232,10 @@ def test_a_row_that_is_grouped_costs_more_where_groups_are_many():
     def each(groups: float) -> float:
         op = Aggregate(0, ("category",), ())
         stats = sales(1e6)
-        free = SparkCost(replace(DEFAULT, output_row=0.0, memory_byte=0.0, operator=0.0, column=0.0))
+        zero = dict.fromkeys(
+            ("output_row", "memory_byte", "operator", "column", "aggregate_key_row", "aggregate_key_byte"), 0.0
+        )
+        free = SparkCost(replace(DEFAULT, **zero))
         return free.work(op, [stats], sales(groups)) / stats.rows
 
     few, middling, many = each(5), each(65_536), each(1e6)

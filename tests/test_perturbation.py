@@ -33,7 +33,7 @@ from tests.random_queries import Case, cases
 from tests.running_example import JOB, ROWS
 
 POINTS = ("t1", "t2", "t3")
-SEEDS = range(8)
+SEEDS = range(12)
 
 
 class Perturbed(SparkCost):

@@ -80,7 +80,16 @@ def test_the_fit_finds_the_profile_behind_the_figures():
     observed = observations(truth)
     found = fitted(observed, DEFAULT)
     assert disagreement(observed, found) < min(0.05, disagreement(observed, DEFAULT) / 2)
-    for name in ("broadcast", "column", "file", "exchange_row", "save_row", "group_row", "window_row"):
+    for name in (
+        "broadcast",
+        "column",
+        "file",
+        "exchange_row",
+        "save_byte",
+        "aggregate_key_row",
+        "group_row",
+        "window_row",
+    ):
         assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.2), "it is much of some trial"
     assert found.cores == DEFAULT.cores
 

@@ -167,7 +167,7 @@ class SparkCost:
             return self.total(_scan(p, stats))
         columns = tuple(c for c in log.columns if not c.startswith(ROW))
         shipped = log.thinned(_grouped_by_task(columns, [log], log.groups(columns), p))
-        adding_up = _grouping(p, log.rows, 1, stats)._replace(fixed=_planned(p, stats))
+        adding_up = _grouping(p, log.rows, columns, 1, stats)._replace(fixed=_planned(p, stats))
         return self.total(_scan(p, log).plus(adding_up)) + self.exchange(shipped)
 
     def exchange(self, stats: Stats) -> float:
@@ -267,20 +267,27 @@ def _grouped_by_task(by: tuple[str, ...], inputs: Sequence[Stats], groups: float
 # The work of each operator.
 
 
+def _arity(stats: Stats) -> int:
+    """How many columns there are."""
+    return sum(not name.startswith(ROW) for name in stats.columns)
+
+
 def _planned(p: Profile, output: Stats) -> float:
     """An operator, and the columns that come out of it, however few its rows."""
-    return p.operator + p.column * sum(not name.startswith(ROW) for name in output.columns)
+    return p.operator + p.column * _arity(output)
 
 
 _FAST_GROUPS = 1 << 16
 """So many groups of a task are in a hash map that Spark generates for the query; rows of all others are looked up in a slower one."""
 
 
-def _grouping(p: Profile, rows: float, calls: int, groups: Stats) -> CostVector:
+def _grouping(p: Profile, rows: float, by: Sequence[str], calls: int, groups: Stats) -> CostVector:
     """Looking up the group of each row, adding the row to it, and holding the groups. A task meets no more groups than it has rows."""
     met = min(groups.rows, rows / p.cores)
     slow = 1 - _FAST_GROUPS / max(met, _FAST_GROUPS)
-    each = p.aggregate_row + calls * p.aggregate_call_row + slow * p.group_row
+    width = sum(groups.columns[name].width for name in by if name in groups.columns)
+    key = len(by) * p.aggregate_key_row + width * p.aggregate_key_byte
+    each = p.aggregate_row + key + calls * p.aggregate_call_row + slow * p.group_row
     return CostVector(rows * each + groups.rows * p.output_row, memory=groups.bytes * p.memory_byte)
 
 
@@ -289,7 +296,8 @@ def _files(p: Profile, stats: Stats, partitioned: bool = False) -> float:
 
 
 def _scan(p: Profile, stats: Stats) -> CostVector:
-    return CostVector(stats.rows * p.scan_row, stats.bytes * p.scan_byte, fixed=_files(p, stats) * p.file)
+    each = p.scan_row + _arity(stats) * p.scan_value
+    return CostVector(stats.rows * each, stats.bytes * p.scan_byte, fixed=_files(p, stats) * p.file)
 
 
 def _load(p: Profile, stats: Stats, partitioned: bool = False) -> CostVector:
@@ -330,9 +338,15 @@ def _work_final(p: Profile, op: FinalState, inputs: Sequence[Stats], output: Sta
     return CostVector(cpu=inputs[0].rows * (p.project_row + len(op.calls) * p.expression_row))
 
 
-def _work_group(p: Profile, op: Op, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
-    calls = len(op.calls) if isinstance(op, (Aggregate, AggregateState, MergeState)) else 0
-    return _grouping(p, sum(i.rows for i in inputs), calls, output)
+def _work_group(
+    p: Profile,
+    op: Aggregate | AggregateState | MergeState | Affected,
+    inputs: Sequence[Stats],
+    output: Stats,
+    shape: Shape,
+) -> CostVector:
+    by, calls = (op.columns, 0) if isinstance(op, Affected) else (op.by, len(op.calls))
+    return _grouping(p, sum(i.rows for i in inputs), by, calls, output)
 
 
 def _sorting(p: Profile, rows: float, kept: float) -> float:

@@ -1,14 +1,14 @@
 """The tables that trials read: made up, and in Parquet files like those of a shop, so that reading them costs what reading such files does.
 
-A sale has numbers that repeat (stored as dictionaries), amounts of money and a text; its parcel is found by its number, and every fifth sale comes back. Values are hashes
+A sale has numbers that repeat (stored as dictionaries), amounts of money, either of them missing now and then, and a text; its parcel is found by its number, and every fifth sale comes back. Values are hashes
 of the sale's number: spread evenly and without relation to each other, so that what is estimated of them is right, and what is fitted is the cost of work and not of wrong estimates.
-Sales come in three batches: a few, many, and some more for the runs that add to what they kept.
+Sales come in batches: a few, many, some more for the runs that add to what they kept, and most of all for what a row costs little of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -19,43 +19,55 @@ from tempura.sources.files import FilesSource
 from tempura.sources.folders import FoldersSource
 from tempura.workspace import Storage
 
-FEW, MANY, MORE = "batch_1", "batch_2", "batch_3"
+FEW, MANY, MORE, MOST = "batch_1", "batch_2", "batch_3", "batch_4"
 """The batches; a point reads all up to one of them."""
 
-SHARES = {FEW: (0.0, 0.25), MANY: (0.25, 1.0), MORE: (1.0, 1.2)}
+SHARES = {FEW: (0.0, 0.25), MANY: (0.25, 1.0), MORE: (1.0, 1.2), MOST: (1.2, 4.0)}
 """Which sales are in a batch, as shares of the number of sales up to `MANY`."""
+
+MISSING = 25
+"""Of so many values one is NULL, where any is: reading those takes longer."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """A column: its type, how many values it has, and the expression that makes one out of a row's number `id`."""
+    """A column: its type, how many values it has, the expression that makes one out of a row's number `id`, and how often it is NULL."""
 
     type: str
     distinct: float
     sql: str
     width: float | None = None
+    nulls: float = 0.0
 
 
 def _spread(type: str, distinct: int, seed: int, sql: str = "{}", width: float | None = None) -> Values:
     """Values that are spread over the rows by a hash; `sql` makes one out of its number, from zero on."""
-    number = f"pmod(xxhash64(id, {seed}), {distinct})"
-    return Values(type, distinct, f"CAST({sql.format(number)} AS {type})", width)
+    return Values(type, distinct, f"CAST({sql.format(_hash(distinct, seed))} AS {type})", width)
+
+
+def _hash(distinct: int, seed: int) -> str:
+    return f"pmod(xxhash64(id, {seed}), {distinct})"
 
 
 def _money(seed: int) -> Values:
     return _spread("decimal(7,2)", 20_000, seed, "{} / 100")
 
 
+def _missing(values: Values, seed: int) -> Values:
+    """The same, now and then NULL."""
+    return replace(values, sql=f"CASE WHEN {_hash(MISSING, seed)} > 0 THEN {values.sql} END", nulls=1 / MISSING)
+
+
 SALES: Mapping[str, Values] = {
     "sale": Values("bigint", 0, "id"),
-    "day": _spread("int", 1800, 1),
+    "day": _missing(_spread("int", 1800, 1), 21),
     "item": _spread("int", 20_000, 2),
-    "shop": _spread("int", 50, 3),
-    "customer": _spread("int", 100_000, 4),
-    "quantity": _spread("int", 100, 5),
-    "price": _money(6),
-    "cost": _money(7),
-    "tax": _money(8),
+    "shop": _missing(_spread("int", 50, 3), 22),
+    "customer": _missing(_spread("bigint", 100_000, 4), 23),
+    "quantity": _missing(_spread("bigint", 100, 5), 24),
+    "price": _missing(_money(6), 25),
+    "cost": _missing(_money(7), 26),
+    "tax": _missing(_money(8), 27),
     "note": _spread("string", 1000, 9, "concat('for the kitchen ', {})", 19.0),
 }
 PARCELS: Mapping[str, Values] = {
@@ -80,7 +92,7 @@ DAYS: Mapping[str, Values] = {
     "weekday": _spread("string", 7, 18, "concat('weekday ', {})", 9.0),
 }
 CUSTOMERS: Mapping[str, Values] = {
-    "customer": Values("int", 0, "CAST(id AS int)"),
+    "customer": Values("bigint", 0, "id"),
     "state": _spread("string", 50, 19, "concat('state ', {})", 8.0),
     "born": _spread("int", 70, 20),
 }
@@ -126,7 +138,7 @@ class Shop:
 
     def _table(self, name: str, columns: Mapping[str, Values], arrives: Mapping[str, float]) -> Table:
         key = next(iter(columns))
-        statistics = {c: ColumnStatistics(distinct=v.distinct, width=v.width) for c, v in columns.items() if c != key}
+        statistics = {c: ColumnStatistics(v.distinct, v.nulls, width=v.width) for c, v in columns.items() if c != key}
         schema = tuple(Column(c, v.type, c != key) for c, v in columns.items())
         return Table(name, schema, (key,), arrives, statistics=statistics)
 

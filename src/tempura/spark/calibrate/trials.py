@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tempura.job.shapes import Policy
-from tempura.spark.calibrate.tables import FEW, MANY, MORE
+from tempura.spark.calibrate.tables import FEW, MANY, MORE, MOST
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,30 @@ _FIXED = {
     "union of handfuls": " UNION ALL ".join(["SELECT sale, price FROM handful"] * 6),
 }
 
-_GROWING = {
+_LIGHT = {
     "scan of two columns": "SELECT sum(quantity) AS a, sum(shop) AS b FROM sales",
-    "scan of all columns": "SELECT sum(sale) AS a, sum(day) AS b, sum(item) AS c, sum(shop) AS d, sum(customer) AS e, sum(quantity) AS f, max(price) AS g, max(cost) AS h, max(tax) AS i, max(note) AS j FROM sales",
+    "scan of all columns": "SELECT sum(sale) AS a, sum(day) AS b, sum(item) AS c, sum(shop) AS d, sum(customer) AS e, sum(quantity) AS f, max(price) AS g, max(cost) AS h, max(tax) AS i, sum(length(note)) AS j FROM sales",
+    "sum of one column": "SELECT sum(price) AS a FROM sales",
     "groups": "SELECT shop, sum(price) AS a FROM sales GROUP BY shop",
+    "groups of two columns": "SELECT shop, quantity, sum(price) AS a FROM sales GROUP BY shop, quantity",
+    "groups of three columns": "SELECT shop, quantity, day % 5 AS d, sum(price) AS a, count(*) AS n FROM sales GROUP BY shop, quantity, day % 5",
+    "groups of a text": "SELECT note, sum(price) AS a FROM sales GROUP BY note",
     "many groups": "SELECT customer, sum(price) AS a, count(*) AS n FROM sales GROUP BY customer",
     "star": "SELECT year, category, state, sum(price) AS a, count(*) AS n FROM sales JOIN days ON sales.day = days.day JOIN items ON sales.item = items.item JOIN customers ON sales.customer = customers.customer GROUP BY year, category, state",
-    "copy of two columns": "SELECT sale, quantity FROM sales",
-    "copy of all columns": "SELECT * FROM sales",
-}
-
-_LARGE = {
+    "join of one": "SELECT year, sum(quantity) AS n FROM sales JOIN days ON sales.day = days.day GROUP BY year",
     "filter": "SELECT sum(quantity) AS a, sum(shop) AS b FROM sales WHERE quantity < 20 AND shop < 40",
     "expressions": "SELECT sum(a) AS a, sum(b) AS b, sum(c) AS c FROM (SELECT quantity * shop AS a, price - cost AS b, CASE WHEN quantity > 50 THEN price ELSE tax END AS c FROM sales)",
     "many sums": "SELECT shop, sum(price) AS a, sum(cost) AS b, sum(tax) AS c, avg(price) AS d, min(cost) AS e, max(tax) AS f, sum(quantity) AS g, count(*) AS n FROM sales GROUP BY shop",
-    "different values": "SELECT shop, count(DISTINCT customer) AS n FROM sales GROUP BY shop",
-    "group of each row": "SELECT count(*) AS c, max(n) AS n FROM (SELECT sale, quantity, sum(price) AS n FROM sales GROUP BY sale, quantity)",
-    "join of one": "SELECT year, sum(quantity) AS n FROM sales JOIN days ON sales.day = days.day GROUP BY year",
-    "join with a middling copy": "SELECT reason, sum(quantity) AS n FROM sales JOIN returns ON sales.sale = returns.sale GROUP BY reason",
     "semi-join": "SELECT shop, sum(quantity) AS n FROM sales WHERE sale IN (SELECT sale FROM returns) GROUP BY shop",
     "union": "SELECT sum(a) AS a, sum(b) AS b FROM (SELECT quantity AS a, price AS b FROM sales UNION ALL SELECT shelf, weight FROM parcels)",
+}
+
+_HEAVY = {
+    "copy of two columns": "SELECT sale, quantity FROM sales",
+    "copy of all columns": "SELECT * FROM sales",
+    "different values": "SELECT shop, count(DISTINCT customer) AS n FROM sales GROUP BY shop",
+    "group of each row": "SELECT count(*) AS c, max(n) AS n FROM (SELECT sale, quantity, sum(price) AS n FROM sales GROUP BY sale, quantity)",
+    "join with a middling copy": "SELECT reason, sum(quantity) AS n FROM sales JOIN returns ON sales.sale = returns.sale GROUP BY reason",
     "first rows": "SELECT sale, price FROM sales ORDER BY price DESC, sale LIMIT 100",
     "window": "SELECT max(n) AS n, sum(quantity) AS q FROM (SELECT quantity, rank() OVER (PARTITION BY customer ORDER BY price) AS n FROM sales)",
     "pairs": "SELECT count(*) AS n FROM items JOIN days ON items.list_price < days.day / 10",
@@ -92,10 +96,11 @@ _KEPT = {
 def trials() -> Iterator[Trial]:
     """All of them, the quickest first."""
     yield from (Trial(name, query, (FEW,)) for name, query in _FIXED.items())
-    yield from (Trial(f"{name}, few rows", query, (FEW,)) for name, query in _GROWING.items())
-    yield from (Trial(name, query) for name, query in (_GROWING | _LARGE).items())
+    yield from (Trial(f"{name}, few rows", query, (FEW,)) for name, query in (_LIGHT | _HEAVY).items())
+    yield from (Trial(name, query, (MOST,)) for name, query in _LIGHT.items())
+    yield from (Trial(name, query) for name, query in _HEAVY.items())
     for name, query in _SHUFFLED.items():
         yield Trial(f"shuffled {name}, few rows", query, (FEW,), copies=False)
         yield Trial(f"shuffled {name}", query, copies=False)
     yield from (Trial(name, query, (MANY, MORE), "incremental", copies=False) for name, query in _KEPT.items())
-    yield Trial("kept star", _GROWING["star"], (MANY, MORE), "incremental")
+    yield Trial("kept star", _LIGHT["star"], (MANY, MORE), "incremental")
