@@ -245,6 +245,39 @@ def test_a_row_that_is_grouped_costs_more_where_groups_are_many():
     assert many == pytest.approx(DEFAULT.aggregate_row + DEFAULT.group_row * (1 - 65_536 / met)), "those of a task"
 
 
+def test_a_join_without_a_copy_sorts_and_dearer_so_by_several_keys_or_by_a_text():
+    one = sales(1e6)
+    other = table_stats(
+        Table(
+            "returns", (Column("r_id", "bigint"), Column("kind", "string"), Column("cost", "double")), (), {"t1": 2e6}
+        ),
+        TIMELINE,
+        0,
+    )
+
+    def each(on: str, shape: Shape = Shape()) -> float:  # noqa: B008
+        work = SPARK.work(InnerJoin(0, 1, parse(on)), [one, other], one.thinned(0.0), shape)
+        return (work - SPARK.work(InnerJoin(0, 1, ON), [one.thinned(0.0), other.thinned(0.0)], one.thinned(0.0))) / 3e6
+
+    by_number, by_text, by_two = each("o_id = r_id"), each("category = kind"), each("o_id = r_id and price = cost")
+    held = (one.bytes + other.bytes) * DEFAULT.memory_byte / 3e6
+    assert by_number == pytest.approx(DEFAULT.merge_row + held)
+    assert by_text == by_two == pytest.approx(by_number + DEFAULT.merge_compared_row)
+    copied = Shape(broadcast="right")
+    assert each("category = kind", copied) == each("o_id = r_id", copied), "a copy is hashed, not sorted"
+
+
+def test_reading_costs_by_the_value_and_by_the_byte():
+    def narrow(type: str) -> Stats:
+        return table_stats(Table("t", (Column("a", type),), (), {"t1": 1e6}), TIMELINE, 0)
+
+    one, wide = narrow("int"), narrow("bigint")
+    assert SPARK.scan(wide) - SPARK.scan(one) == pytest.approx(4e6 * DEFAULT.scan_byte)
+    free = SparkCost(replace(DEFAULT, scan_byte=0.0, scan_row=0.0, file=0.0))
+    assert free.scan(sales(1e6)) == pytest.approx(3e6 * DEFAULT.scan_value), "of three columns"
+    assert free.scan(one) == pytest.approx(1e6 * DEFAULT.scan_value)
+
+
 def test_the_copies_for_grouping_sets_are_shipped_set_by_set():
     stats = sales(1e6)
     expand = Expand(0, ("o_id", "category"), (("o_id", "category"), ("category",), ()), "tag")

@@ -86,9 +86,9 @@ def test_the_fit_finds_the_profile_behind_the_figures():
         "file",
         "exchange_row",
         "save_byte",
-        "aggregate_key_row",
         "group_row",
         "window_row",
+        "merge_compared_row",
     ):
         assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.2), "it is much of some trial"
     assert found.cores == DEFAULT.cores

@@ -24,7 +24,8 @@ from tempura.schema import Schema
 
 def _call_column(call: AggregateCall, columns: Columns) -> ColumnStats:
     if call.function in ("min", "max", "any_value", "single_value") and call.argument is not None:
-        return computed_column(call.argument.tree, columns)._replace(width=guess(call.column.type).width, row="")
+        assumed = guess(call.column.type)
+        return computed_column(call.argument.tree, columns)._replace(width=assumed.width, text=assumed.text, row="")
     return unknown_column(call.column, AGGREGATE_DOMAINS.get(call.function, COMPUTED_DOMAIN))
 
 

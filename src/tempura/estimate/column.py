@@ -38,6 +38,8 @@ class ColumnStats(NamedTuple):
     """Of an invented column: the share of its table's rows that filters on its other columns let through, at any time."""
     rises: bool = False
     """Whether it rises with the other columns of its table of which this holds."""
+    text: bool = False
+    """Whether its values are texts, or something else that is not compared in one step."""
     run: float = 1.0
     """Of a table's column: how many rows that come together agree on it. Of other relations `Stats.run` tells."""
 
@@ -46,11 +48,12 @@ Columns = Mapping[str, ColumnStats]
 
 
 class Guess(NamedTuple):
-    """What is assumed of a column of some type without statistics: rows**power distinct values, at most `most`, `width` bytes each."""
+    """What is assumed of a column of some type without statistics: rows**power distinct values, at most `most`, `width` bytes each, and whether they are texts or the like."""
 
     power: float
     most: float
     width: float
+    text: bool = False
 
 
 GUESSES: dict[str, Guess] = {
@@ -64,17 +67,17 @@ GUESSES: dict[str, Guess] = {
     "float": Guess(0.9, math.inf, 4.0),
     "double": Guess(0.9, math.inf, 8.0),
     "decimal": Guess(0.9, math.inf, 8.0),
-    "string": Guess(0.75, math.inf, 16.0),
-    "varchar": Guess(0.75, math.inf, 16.0),
-    "char": Guess(0.75, math.inf, 16.0),
-    "binary": Guess(1.0, math.inf, 64.0),
-    "array": Guess(1.0, math.inf, 64.0),
-    "map": Guess(1.0, math.inf, 64.0),
-    "struct": Guess(1.0, math.inf, 64.0),
+    "string": Guess(0.75, math.inf, 16.0, True),
+    "varchar": Guess(0.75, math.inf, 16.0, True),
+    "char": Guess(0.75, math.inf, 16.0, True),
+    "binary": Guess(1.0, math.inf, 64.0, True),
+    "array": Guess(1.0, math.inf, 64.0, True),
+    "map": Guess(1.0, math.inf, 64.0, True),
+    "struct": Guess(1.0, math.inf, 64.0, True),
 }
 """By the type's name without its arguments."""
 
-OTHER_TYPE = Guess(0.75, math.inf, 12.0)
+OTHER_TYPE = Guess(0.75, math.inf, 12.0, True)
 
 COMPUTED_DOMAIN = 10_000.0
 """The most values an expression over several columns is taken to have, unless one of the columns has more."""
@@ -123,7 +126,7 @@ def unknown_column(column: Column, domain: float = COMPUTED_DOMAIN) -> ColumnSta
     if found is None:
         assumed = guess(column.type)
         most = min(domain, assumed.most)
-        found = _unknown[column, domain] = ColumnStats(most, width=assumed.width, guessed=True)
+        found = _unknown[column, domain] = ColumnStats(most, width=assumed.width, guessed=True, text=assumed.text)
     return found
 
 

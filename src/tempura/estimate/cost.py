@@ -38,10 +38,9 @@ from tempura.algebra import (
 from tempura.algebra.joins import JOINS
 from tempura.errors import PlanError
 from tempura.estimate.column import ROW, sample_distinct
-from tempura.estimate.joins import is_keyed
+from tempura.estimate.joins import join_keys
 from tempura.estimate.profile import DEFAULT, Profile
 from tempura.estimate.relation import Stats
-from tempura.expr import TRUE
 
 Side = Literal["left", "right"]
 
@@ -366,19 +365,21 @@ def _work_top_k(p: Profile, op: TopK, inputs: Sequence[Stats], output: Stats, sh
 
 
 def _work_join(p: Profile, op: InnerJoin, inputs: Sequence[Stats], output: Stats, shape: Shape) -> CostVector:
-    """Hash join: the broadcast side is built on every executor, else the smaller one once. Without keys every pair is compared."""
+    """A hash join where one side is copied to every executor; else both are sorted by their keys and merged. Without keys every pair is compared."""
     left, right = inputs
     out = output.rows * p.output_row
-    if op.on is TRUE or not is_keyed(op.on, left, right):
+    keys = join_keys(op.on, left, right)
+    if not keys:
         smaller = left if left.bytes < right.bytes else right
         return CostVector(left.rows * right.rows * p.pair + out, memory=smaller.bytes * p.memory_byte)
     if shape.broadcast is None:
-        build, probe, copies = (left, right, 1) if left.rows < right.rows else (right, left, 1)
-    else:
-        build, probe = (left, right) if shape.broadcast == "left" else (right, left)
-        copies = p.executors
-    cpu = copies * build.rows * p.build_row + probe.rows * p.probe_row + out
-    return CostVector(cpu, memory=copies * build.bytes * p.memory_byte)
+        known = {**left.columns, **right.columns}
+        compared = len(keys) > 1 or any(known[name].text for name in keys[0])
+        cpu = (left.rows + right.rows) * (p.merge_row + compared * p.merge_compared_row)
+        return CostVector(cpu + out, memory=(left.bytes + right.bytes) * p.memory_byte)
+    build, probe = (left, right) if shape.broadcast == "left" else (right, left)
+    cpu = p.executors * build.rows * p.build_row + probe.rows * p.probe_row + out
+    return CostVector(cpu, memory=p.executors * build.bytes * p.memory_byte)
 
 
 Work = Callable[[Profile, Any, Sequence[Stats], Stats, Shape], CostVector]

@@ -154,14 +154,15 @@ def _reached(few: Side, many: Side) -> float:
     return min(domain, max(short.domain, domain * part))
 
 
-def is_keyed(on: Expr, left: Stats, right: Stats) -> bool:
-    """Whether the condition has an equality between the sides, which a hash join needs."""
-    return any(
-        a is not None
-        and b is not None
-        and ((_reads(a, left) and _reads(b, right)) or (_reads(a, right) and _reads(b, left)))
-        for _, a, b, _ in _equalities(on)
-    )
+def join_keys(on: Expr, left: Stats, right: Stats) -> list[frozenset[str]]:
+    """For each equality between the sides the columns that it reads. Without any, rows are not found by keys, and every pair is compared."""
+    found: list[frozenset[str]] = []
+    for _, a, b, _ in _equalities(on):
+        if a is None or b is None:
+            continue
+        if (_reads(a, left) and _reads(b, right)) or (_reads(a, right) and _reads(b, left)):
+            found.append(frozenset(a.columns | b.columns))
+    return found
 
 
 def _reads(key: Expr, side: Stats) -> bool:

@@ -16,52 +16,56 @@ from tempura.errors import JobError
 class Profile:
     """The coefficients of a cluster: seconds of one core per row, per byte, and each time. `tempura calibrate` measures them."""
 
-    job: float = 0.06
+    job: float = 0.083
     """Starting a Spark job, warm."""
-    shuffle: float = 0.0066
+    shuffle: float = 0.0034
     """An exchange, whatever its size."""
-    broadcast: float = 0.022
+    broadcast: float = 0.051
     """A copy for every executor, whatever its size: Spark collects it by a job of its own."""
-    operator: float = 0.0005
+    operator: float = 0.00041
     """An operator, however few its rows: planning it, generating its code, and compiling that."""
-    column: float = 0.0024
+    column: float = 0.0017
     """A column that comes out of an operator, likewise."""
-    file: float = 0.013
+    file: float = 0.015
     """Creating or opening a file."""
     scan_byte: float = 7.3e-10
-    scan_row: float = 2.2e-10
-    scan_value: float = 1.3e-09
+    scan_row: float = 2e-10
+    scan_value: float = 1.4e-09
     """A row's value of one column: files keep values by column, most of them as numbers of a dictionary, however wide they are."""
-    load_byte: float = 3e-09
-    load_row: float = 8.9e-09
-    save_byte: float = 7.1e-09
-    save_row: float = 1.1e-08
-    exchange_byte: float = 5.8e-09
-    exchange_row: float = 3e-07
-    broadcast_byte: float = 3.6e-08
-    broadcast_row: float = 2.5e-08
-    memory_byte: float = 3.7e-11
+    load_byte: float = 2.8e-09
+    load_row: float = 8.7e-09
+    save_byte: float = 7.5e-09
+    save_row: float = 8.2e-09
+    exchange_byte: float = 4.9e-09
+    exchange_row: float = 3.2e-07
+    broadcast_byte: float = 2.6e-08
+    broadcast_row: float = 2.8e-08
+    memory_byte: float = 3.9e-11
     """Holding a byte of a hash table or a sort."""
-    build_row: float = 4.2e-09
-    probe_row: float = 5.9e-09
-    output_row: float = 1.3e-08
+    build_row: float = 4.6e-09
+    probe_row: float = 9.6e-09
+    merge_row: float = 1.9e-08
+    """A row of either side of a join of which no side is copied: both are sorted by their keys."""
+    merge_compared_row: float = 7.9e-07
+    """What more that takes where keys are several or texts: those Spark sorts by comparing rows, a single number by its digits."""
+    output_row: float = 1.1e-08
     pair: float = 4.3e-09
     """Comparing two rows in a join without keys."""
-    aggregate_row: float = 2.7e-10
-    aggregate_key_row: float = 8.5e-09
+    aggregate_row: float = 2.4e-10
+    aggregate_key_row: float = 8.8e-09
     """Each column that a row is grouped by."""
     aggregate_key_byte: float = 1.7e-09
-    aggregate_call_row: float = 4.2e-09
-    group_row: float = 1.3e-07
+    aggregate_call_row: float = 4.8e-09
+    group_row: float = 2.5e-07
     """Looking up the group of a row where groups are many."""
-    sort_row: float = 7.9e-09
+    sort_row: float = 6.5e-09
     """For each doubling of the rows sorted."""
-    filter_row: float = 6.3e-09
-    project_row: float = 4.1e-10
-    expression_row: float = 4.5e-10
+    filter_row: float = 9.7e-09
+    project_row: float = 3.9e-10
+    expression_row: float = 5e-10
     """Evaluating an expression that is more than a column."""
-    union_row: float = 3.5e-10
-    window_row: float = 3.7e-07
+    union_row: float = 3.3e-10
+    window_row: float = 5.6e-07
     cpu: float = 1.0
     """What a core-second of each kind counts."""
     io: float = 1.0

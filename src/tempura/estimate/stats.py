@@ -113,7 +113,9 @@ def _project(op: Project, inputs: Sequence[Stats], schemas: Sequence[Schema]) ->
             if old in x.padded:
                 padded[name] = x.padded[old]
         else:
-            stats = computed_column(expr.tree, given)._replace(width=guess(column.type).width)
+            stats = computed_column(expr.tree, given)._replace(
+                width=guess(column.type).width, text=guess(column.type).text
+            )
             computed[name] = expr
         columns[name] = stats
         width += stats.width

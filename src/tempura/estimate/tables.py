@@ -112,5 +112,6 @@ def _column(table: Table, column: Column, total: float, referred_rows: float | N
         ROW + table.name,
         guessed,
         rises=declared is not None and declared.rises,
+        text=assumed.text,
         run=declared.run or 1.0 if declared else 1.0,
     )

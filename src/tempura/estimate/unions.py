@@ -75,6 +75,7 @@ def united_column(inputs: Sequence[Stats], columns: Sequence[ColumnStats]) -> Co
         first.row if akin else "",
         all(c.guessed for c in columns),
         max(c.kept for c in columns),
+        text=any(c.text for c in columns),
     )
 
 

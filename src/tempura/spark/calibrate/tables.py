@@ -74,6 +74,7 @@ PARCELS: Mapping[str, Values] = {
     "sale": SALES["sale"],
     "shelf": _spread("int", 500, 11),
     "weight": _money(12),
+    "label": _spread("string", 1000, 28, "concat('for the kitchen ', {})", 19.0),
 }
 RETURNS: Mapping[str, Values] = {
     "sale": Values("bigint", 0, "id * 5"),

@@ -82,6 +82,8 @@ _SHUFFLED = {
     "join": "SELECT shelf, sum(quantity) AS n FROM sales JOIN parcels ON sales.sale = parcels.sale GROUP BY shelf",
     "outer join": "SELECT shop, sum(price) AS a, sum(amount) AS b FROM sales LEFT JOIN returns ON sales.sale = returns.sale GROUP BY shop",
     "join of wide rows": _WIDE,
+    "join by a text": "SELECT shop, count(*) AS n FROM sales WHERE NOT EXISTS (SELECT 1 FROM parcels WHERE parcels.label = sales.note AND parcels.shelf = sales.day) GROUP BY shop",
+    "join by two numbers": "SELECT shop, count(*) AS n FROM sales WHERE NOT EXISTS (SELECT 1 FROM returns WHERE returns.reason = sales.customer AND returns.amount = sales.price) GROUP BY shop",
 }
 
 _KEPT = {
