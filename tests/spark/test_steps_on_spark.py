@@ -161,7 +161,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 CELLS = [
     Cell(40, "delta-RS", "refresh", "all"), Cell(93, "delta-RS", "warehouse", "all"), Cell(52, "delta-small", "refresh", "all"),
-    Cell(3, "delta-small", "refresh", "all"), Cell(97, "delta-RS", "refresh", "all"), Cell(37, "delta-small", "warehouse", "all"),
+    Cell(3, "delta-small", "refresh", "all"), Cell(97, "delta-RS", "refresh", "all"), Cell(21, "delta-small", "warehouse", "all"),
 ]  # fmt: skip
 
 
