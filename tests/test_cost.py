@@ -42,7 +42,7 @@ from tempura.algebra import (
 from tempura.catalog import ColumnStatistics, Table
 from tempura.errors import JobError, PlanError
 from tempura.estimate import DEFAULT, CostModel, Profile, Shape, SparkCost, Stats, UnitCost, derive, table_stats
-from tempura.estimate.cost import WORK, partial_rows
+from tempura.estimate.cost import PARTITIONED, WORK, partial_rows
 from tempura.estimate.profile import COEFFICIENTS
 from tempura.expr import TRUE, col, parse
 from tempura.schema import NO_KEYS, Column
@@ -255,7 +255,7 @@ def test_a_join_without_a_copy_sorts_and_dearer_so_by_several_keys_or_by_a_text(
         0,
     )
 
-    def each(on: str, shape: Shape = Shape()) -> float:  # noqa: B008
+    def each(on: str, shape: Shape = PARTITIONED) -> float:
         work = SPARK.work(InnerJoin(0, 1, parse(on)), [one, other], one.thinned(0.0), shape)
         return (work - SPARK.work(InnerJoin(0, 1, ON), [one.thinned(0.0), other.thinned(0.0)], one.thinned(0.0))) / 3e6
 
