@@ -1,7 +1,7 @@
 """Is it really cheaper? The last run of a refresh against recomputing, on Spark, in one warm session, the two taking turns.
 
 The data arrive in two parts, four fifths and one fifth (delta-small). The first point is run once; each round takes a copy of its workspace, runs the last point there, and the batch
-query over the same files, which writes its result as well; and, apart, the last run as a job does it by itself, checking that what arrived has no key that is there already, which recomputing does not. Every other round goes backwards. CPU is that of the whole Java process: tasks, planning, compiling and garbage collection, and the table
+query over the same files, which writes its result as well; and, apart, the last run as a job does it by itself, checking what arrived, which recomputing does not: keys are looked up among all others where the plan relies on them. Every other round goes backwards. CPU is that of the whole Java process: tasks, planning, compiling and garbage collection, and the table
 tells them apart. Rounds before those that count let the compiler finish with both.
 """
 

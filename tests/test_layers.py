@@ -11,7 +11,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 LAYERS = (
     "errors paths sqltext", "timeline schema expr", "volatile", "failing", "catalog", "sources", "algebra", "memo plans", "rules.lang", "rules.compile", "explore", "rules", "space",
-    "estimate", "reference", "job sql", "choose", "implement definitions", "standing", "assemble", "explain", "optimizer", "workspace", "course", "status", "spark", "testing", "__init__", "cli",
+    "estimate", "reference", "job sql", "choose", "implement definitions", "standing", "assemble", "explain", "optimizer", "trust", "workspace", "course", "status", "spark", "testing", "__init__", "cli",
 )  # fmt: skip
 ORDER = {name: i for i, layer in enumerate(LAYERS) for name in layer.split()}
 

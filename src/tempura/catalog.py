@@ -61,6 +61,8 @@ class Table:
     """Whether the table is kept as the changes that made it, which have to be added up to read it as of a point."""
     cancelled: float = 0.0
     """Of a logged table, the rows that came and went between two points, or before the first."""
+    doubted: bool = False
+    """Whether no plan may rely on the key, since nobody looks whether it is one. Estimates believe it all the same."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(c._replace(type=as_declared(c.type)) for c in self.columns))
@@ -112,8 +114,13 @@ class Table:
                 )
 
     @property
+    def trusted(self) -> tuple[str, ...]:
+        """The key that plans may rely on."""
+        return () if self.doubted else self.key
+
+    @property
     def keys(self) -> Keys:
-        return frozenset([frozenset(self.key)]) if self.key else NO_KEYS
+        return frozenset([frozenset(self.trusted)]) if self.trusted else NO_KEYS
 
     @property
     def can_retract(self) -> bool:

@@ -325,5 +325,8 @@ def test_what_a_run_file_tells(spark: SparkSession, tmp_path: Path):
         assert step.estimated["rows"] is not None and step.measured and (step.measured["jobs"] or 0) >= 1
     told: Any = report.file.measured
     assert told["rows"] == sum(s.measured["rows"] for s in report.steps) and told["checks"]["jobs"] >= 1  # type: ignore[index,misc]
-    assert report.file.plan["checked"] == {"sales": ["o_id"], "returns": []}
+    assert report.file.plan["checked"] == {
+        "sales": {"key": ["o_id"], "not null": ["o_id"]},
+        "returns": {"key": [], "not null": []},
+    }
     assert set(report.seconds) == {"planning", "steps", "rest"}

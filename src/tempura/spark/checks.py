@@ -1,8 +1,9 @@
 """Checks of the rows that arrived: a declared key is one, what is declared not null is not, and a change log takes away only what is there. Plans rely on all three.
 
-They cost what changed: a table without new rows is not looked at, and of one with new rows only those that share a key with them (or, where there is none, are equal
-to a row taken away) are counted, found by a semi-join with the new ones on the columns that matter. Those columns are read of all rows, though: no file has an index. What was checked before stays checked: the run
-file says under which key, and of which columns. All tables are looked at in one query.
+A table without new rows is not looked at, and of one with new rows only those that share a key with them (or, where there is none, are equal to a row taken away) are counted, found
+by a semi-join with the new ones on the columns that matter. Those columns are read of all rows, though, as no file has an index; what that would take (`lookups`) decides whether a plan
+relies on the key at all (`tempura.trust`), and a key that is doubted is not looked at. What was checked before stays checked: the run file says under which key, and of which columns. All tables are looked at
+in one query.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.column import Column
 
-from tempura.catalog import Table
-from tempura.course import Pins, source_of
+from tempura.course import Course, Pins, source_of
 from tempura.errors import SourceError
 from tempura.job import Job
 from tempura.schema import WEIGHT, names, orderable
@@ -46,11 +46,13 @@ class Check:
 
     table: str
     key: tuple[str, ...]
-    """No two rows may share it; empty where there is none, or no row is new."""
+    """No two rows may share it; empty where there is none, it is doubted, or no row is new."""
     taken: bool
     """Whether rows were taken away that may not have been there."""
     rows: Reading
     """All rows there are, with what a change log says of each, not added up."""
+    by: tuple[str, ...] = ()
+    """What rows are looked up by: the declared key, whether it is one or not; empty where there is none."""
     arrived: Reading | None = None
     """Those that are new; None if all are, or none was checked before."""
     small: bool = True
@@ -65,15 +67,13 @@ class Check:
 
 
 def checked(job: Job) -> dict[str, JsonValue]:
-    """What a run file says of the tables that have been checked: under which key, if any, and for which columns that are never NULL."""
+    """What a run file says of the tables that have been checked: under which key, if any, and which columns are never NULL."""
     if not job.checks:
         return {}
-    return {name: [*table.key, *(f"{c} not null" for c in _required(table))] for name, table in job.catalog.items()}
-
-
-def _required(table: Table) -> list[str]:
-    """The columns that are never NULL, but for those of the key."""
-    return [c.name for c in table.columns if not c.nullable and c.name not in table.key]
+    return {
+        name: {"key": list(table.trusted), "not null": [c.name for c in table.columns if not c.nullable]}
+        for name, table in job.catalog.items()
+    }
 
 
 def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
@@ -81,34 +81,61 @@ def due(job: Job, before: RunFile | None, pins: Pins) -> tuple[Check, ...]:
     known = cast("Mapping[str, JsonValue]", before.plan.get("checked", {}) if before else {})
     found: list[Check] = []
     for name, what in checked(job).items():
-        since = before.pins.get(name) if before and known.get(name) == what else None
+        since = before.pins.get(name) if before and _covers(known.get(name), what) else None
         check = None if since == pins[name] else _check(job, name, since, pins)
         if check is not None and (check.key or check.taken or check.required):
             found.append(check)
     return tuple(found)
 
 
+def _covers(known: Any, wanted: Any) -> bool:
+    """Whether what was known of a table before is all that is wanted now. A key that is doubted now was one all the same."""
+    if not isinstance(known, Mapping):
+        return False
+    told = cast("Mapping[str, Any]", known)
+    return wanted["key"] in ([], told.get("key")) and set(wanted["not null"]) <= set(told.get("not null", ()))
+
+
 def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> Check | None:
     table, source = job.catalog[name], source_of(job, name)
+    key, log = table.trusted, source.logged
     never = source.never_null(pins[name])
-    required = tuple(c for c in _required(table) if c not in never)
-    if not table.key and not source.logged and not required:
+    required = tuple(c.name for c in table.columns if not c.nullable and c.name not in (*key, *never))
+    if not key and not log and not required:
         return None
-    rows, log = source.snapshot(pins[name]), source.logged
+    rows = source.snapshot(pins[name])
     if since is None:
-        return Check(table.name, table.key, log, rows, required=required)
+        return Check(table.name, key, log, rows, table.key, required=required)
     change = source.change(since, pins[name])
     if not change.inserted and not change.deleted:
         return None
     return Check(
         table.name,
-        table.key if change.inserted else (),
+        key if change.inserted else (),
         log and change.deleted > 0,
         rows,
+        table.key,
         source.delta(since, pins[name]),
         change.inserted + change.deleted <= BROADCAST,
         required if change.inserted else (),
     )
+
+
+def lookups(course: Course, before: RunFile | None) -> dict[str, float]:
+    """What looking up the keys of tables would take at a point, in core-seconds, but for those that are looked up anyhow, since rows were taken away."""
+    p, found = course.job.cluster, dict[str, float]()
+    for check in due(course.job, before, course.pins[-1]):
+        table = course.job.catalog[check.table]
+        if not check.key or (check.taken and check.arrived is not None):
+            continue
+        rows = table.rows(course.job.timeline, course.at)
+        new = rows if check.arrived is None else min(rows, table.arrives.get(course.point, 0.0))
+        meeting = rows * p.probe_row if check.small else (rows + new) * (p.exchange_row + p.merge_row)
+        reading = rows * (p.scan_row + len(check.key) * p.scan_value)
+        found[check.table.lower()] = (
+            reading + (0.0 if check.arrived is None else meeting) + new * (p.exchange_row + p.group_row)
+        )
+    return found
 
 
 def carry_out(spark: SparkSession, checks: Sequence[Check]) -> None:
@@ -172,7 +199,7 @@ def _touched(rows: DataFrame, arrived: DataFrame, check: Check) -> DataFrame:
     They are found by a hash: one number is looked up in half the time that several columns take, of which any may be NULL. Maps have none.
     """
     maps = {c.name for c in check.rows.schema if not orderable(c.type)}
-    by = [c for c in check.key or check.columns if c not in maps]
+    by = [c for c in check.by or check.columns if c not in maps]
     if not by:
         return rows
     if not check.key:

@@ -20,11 +20,10 @@ from tempura.course import Course
 from tempura.definitions import Fingerprints, points
 from tempura.errors import LockedError, WorkspaceError
 from tempura.job import Job
-from tempura.optimizer import plan
 from tempura.plans import Step
 from tempura.schema import WEIGHT, orderable
 from tempura.spark.bases import Gathered, gather
-from tempura.spark.checks import carry_out, checked, due
+from tempura.spark.checks import carry_out, checked, due, lookups
 from tempura.spark.execute import run_steps
 from tempura.spark.measure import Meter
 from tempura.spark.names import quoted
@@ -33,6 +32,7 @@ from tempura.spark.report import RunReport, as_state, schema_of, totals
 from tempura.spark.session import meaning, session
 from tempura.spark.states import States, buckets
 from tempura.spark.steps import driver, explained, frame, order_left
+from tempura.trust import planned
 from tempura.workspace import Attempt, Past, ResultEntry, RunFile, StateEntry, StepEntry, Workspace, fault, layout
 from tempura.workspace.attempt import finished_steps
 from tempura.workspace.change import write_change
@@ -67,10 +67,9 @@ class PointRun:
         self.began = time.perf_counter()
         pins = courses.pins(job, workspace, past, point)
         self.course: Course = courses.lay(job, workspace, past, point, pins, unreadable)
-        self.job = self.course.job
         for note in self.course.notes:
             tell(note)
-        self.plan = plan(self.job, standing=self.course.standing)
+        self.job, self.plan = planned(self.course.job, self.course.standing, lookups(self.course, self.before))
         self.planned = time.perf_counter()
         self.steps = self.plan.runs[0].steps
         prints = Fingerprints()

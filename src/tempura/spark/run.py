@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 import tempura.course as courses
 from tempura.errors import TempuraError, WorkspaceError
 from tempura.job import Job
-from tempura.optimizer import plan
+from tempura.spark.checks import lookups
 from tempura.spark.point import PointRun, Told
 from tempura.spark.report import RunReport
 from tempura.spark.steps import StepError
+from tempura.trust import planned
 from tempura.workspace import Past, Workspace
 
 
@@ -79,5 +80,5 @@ def _dry(job: Job, workspace: Workspace, at: str | None) -> RunReport:
     if point is None:
         return _repeated(workspace, past, at)
     course = courses.lay(job, workspace, past, point, courses.pins(job, workspace, past, point))
-    found = plan(course.job, standing=course.standing)
+    _, found = planned(course.job, course.standing, lookups(course, past[-1] if past else None))
     return RunReport(course.point, "dry", plan=found, notes=course.notes, workspace=workspace, course=course)

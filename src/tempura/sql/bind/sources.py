@@ -70,6 +70,7 @@ class From:
         side, kind, method = (join.side or "").upper(), (join.kind or "").upper(), (join.method or "").upper()
         if method not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
             refuse(f"{' '.join(w for w in (method, side, kind) if w)} JOIN is not supported", join.this)
+        _refuse_clauses(join, join.this)
         right = self._item(join.this)
         half = kind in ("SEMI", "ANTI")
         self._scope.offers = [*left.offers, *right.offers]
@@ -113,13 +114,7 @@ class From:
         return next(iter(found.values()))
 
     def _item(self, item: Tree) -> Region:
-        for clause, what in (
-            ("pivots", "PIVOT and UNPIVOT are"),
-            ("sample", "TABLESAMPLE is"),
-            ("version", "time travel is"),
-        ):
-            if item.args.get(clause):
-                refuse(f"{what} not supported", item, "let a query write what you need into a table of its own")
+        _refuse_clauses(item, item)
         if isinstance(item, exp.Table):
             if item.args.get("joins"):
                 joins = item.args["joins"]
@@ -167,7 +162,7 @@ class From:
         found = self._catalog.get(path) or self._catalog.get(name)
         if found is None:
             refuse(f"unknown table {path!r}", item, nearest(name, [*self._ctes, *self._catalog]))
-        scan = Scan(found.name, found.columns, found.key)
+        scan = Scan(found.name, found.columns, found.trusted)
         bound = Bound(scan, tuple(Shown(c.name, c.name) for c in found.columns))
         return self._source(item, bound, path)
 
@@ -177,6 +172,17 @@ class From:
         if alias is not None and alias.args.get("columns"):
             shown = relabelled(shown, alias.args["columns"], alias)
         return self._scope.add(Source((alias.name if alias and alias.name else name).lower(), bound.op, shown))
+
+
+def _refuse_clauses(tree: Tree, item: Tree) -> None:
+    """What may follow an item of FROM, or a join with it, and is not supported."""
+    for clause, what in (
+        ("pivots", "PIVOT and UNPIVOT are"),
+        ("sample", "TABLESAMPLE is"),
+        ("version", "time travel is"),
+    ):
+        if tree.args.get(clause):
+            refuse(f"{what} not supported", item, "let a query write what you need into a table of its own")
 
 
 def _read(source: Source) -> Region:
