@@ -32,6 +32,7 @@ FEWER = {
     "twice": f"SELECT o FROM orders WHERE o IN ({PAIRS}) AND o IN (SELECT bo FROM backs JOIN ({PAIRS}) p ON p.lo = bo)",
     "DISTINCT": "SELECT DISTINCT o, c + 1 AS d FROM orders JOIN backs ON o = bo WHERE c > 1",
     "of a union": f"SELECT o FROM orders WHERE o IN ({PAIRS} UNION ALL SELECT bo FROM backs)",
+    "of a union whose first part has no join": "SELECT o FROM orders WHERE EXISTS (SELECT bo FROM backs UNION ALL SELECT a.lo FROM lines a JOIN lines b ON a.lo = b.lo)",
     "below a half join": "SELECT o FROM orders WHERE o IN (SELECT lo FROM lines JOIN backs ON lo = bo WHERE place IN (SELECT c FROM orders))",
     "of an outer join": "SELECT DISTINCT o FROM orders LEFT JOIN backs ON o = bo",
     "NULL-safe": "SELECT DISTINCT o FROM orders JOIN backs ON o <=> bo",

@@ -144,6 +144,12 @@ def test_sound(query: str, retracts: bool):
         assert check_sound(rules, query, catalog(retracts), examples=4) > 0
 
 
+def test_a_row_that_is_null_throughout_may_have_partners():
+    """It is not to be taken for the padding of others: here {NULL} meets 0, and 3 stands alone."""
+    query = "select p.o, r.x from (select distinct o from s) p full join r on coalesce(p.o, 0) = r.x"
+    assert check_sound(ALL, query, catalog(True), examples=20) > 0
+
+
 @pytest.mark.parametrize(
     "without", [Settings(symmetry=False), Settings(pruning=False), Settings(guided=False)], ids=["TS", "PNA", "GE"]
 )

@@ -112,7 +112,7 @@ class MergeState(Op):
     calls: tuple[AggregateCall, ...]
 
     def columns_from(self, inputs: Sequence[Schema]) -> Schema:
-        return inputs[0]
+        return of_any(inputs)
 
     def keys_from(self, inputs: Sequence[Keys], schemas: Sequence[Schema]) -> Keys:
         return frozenset([frozenset(self.by)])

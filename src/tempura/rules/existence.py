@@ -62,7 +62,8 @@ def _filter(op: Filter, wanted: Columns) -> Op:
 
 
 def _plus(op: Plus, wanted: Columns) -> Op:
-    """The inputs must agree on their columns, so each gives exactly those wanted."""
+    """The inputs must agree on their columns, so each gives exactly those wanted; one, if none is."""
+    wanted = wanted or frozenset([op.schema[0].name])
     inputs = tuple(_same_rows(i, wanted) for i in op.inputs)
     if all(a is b for a, b in zip(inputs, op.inputs, strict=True)):
         return op

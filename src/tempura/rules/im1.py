@@ -61,7 +61,7 @@ from tempura.rules.views import (
     padded_left,
     touched,
 )
-from tempura.schema import Column
+from tempura.schema import UNKNOWN, Column
 
 S = tvrs("S")
 order, limit, offset, partition, functions = payloads("order limit offset partition functions")
@@ -203,7 +203,11 @@ def distinct_calls(Q: TvrRef, X: TvrRef, by: tuple[str, ...], calls: tuple[Aggre
         decline("DISTINCT with FILTER")
         return
     given = {c.name: c for c in X.schema}
-    type_ = given[argument.name].type if argument.name in given else "unknown"
+    type_ = given[argument.name].type if argument.name in given else UNKNOWN
+    if type_ == UNKNOWN and any(c.function in ("sum", "avg") and c.column.type == "double" for c in calls):
+        decline(
+            "a DISTINCT sum of what may be text or whole numbers, which are added up otherwise than they are written"
+        )
     pairs = Project(X[:], (*(Output(given[c], col(c)) for c in by), Output(Column("__d", type_), argument)))
     plain = tuple(c._replace(distinct=False, argument=col("__d")) for c in calls)
     Q[:] = Aggregate(Aggregate(pairs, (*by, "__d"), ()), by, plain)

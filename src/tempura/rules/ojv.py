@@ -110,6 +110,9 @@ def delta_by_view_full_right(Q: TvrRef, L: TvrRef, R: TvrRef, on: Expr, t: Time,
     """ΔQ = ΔQD + pad(ΔR ▷ L) + ΔQI, when R changes."""
     if QD(Q).id != Q.known(InnerJoin(L[:], R[:], on)):
         return
+    if presence(R, L, on) is None:
+        # A row of L that is NULL throughout may have partners, and would be taken for the padding of others.
+        decline(NO_PRESENCE)
     unmatched = Project(AntiJoin(R[t:u], L[t], on), padded_left(L.schema, R.schema))
     Q[t:u] = Plus((QD(Q)[t:u], unmatched, _orphans(Q, L, R, on, padded(L.schema, R.schema), t, u)))
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from tempura.algebra import AntiJoin, Filter, FullOuterJoin, InnerJoin, LeftOuterJoin, Op, SemiJoin
 from tempura.expr import Expr, conjunction, conjuncts
 from tempura.schema import Column
-from tempura.sql.bind.types import digits, infer
+from tempura.sql.bind.types import common_decimal, digits, infer
 from tempura.sqltext import Tree
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -29,14 +29,23 @@ def casts(left: str, right: str) -> tuple[str, str]:
     if "string" in (left, right):
         other = left if right == "string" else right
         to = "bigint" if other in _WHOLE else "double" if other in _FLOATS or digits(other) else other
-        if to not in ("bigint", "double", "date", "timestamp", "boolean"):
+        if to not in ("bigint", "double", "date", "timestamp", "timestamp_ntz", "boolean"):
             return "", ""
         if to == "double":
             return _to_double(left), _to_double(right)
         return (to, "") if left == "string" else ("", to)
     if (left in _FLOATS and digits(right)) or (right in _FLOATS and digits(left)):
         return _to_double(left), _to_double(right)
-    return "", ""
+    return _to_decimal(left, right)
+
+
+def _to_decimal(left: str, right: str) -> tuple[str, str]:
+    """Of two decimals (whole numbers count as such) the common type, if it has not room for all of their digits: then it rounds, and different values become equal."""
+    a, b = digits(left), digits(right)
+    if a is None or b is None or max(a[1], b[1]) + max(a[0] - a[1], b[0] - b[1]) <= 38:
+        return "", ""
+    common = common_decimal(a, b)
+    return ("" if left == common else common), ("" if right == common else common)
 
 
 def _to_double(name: str) -> str:
