@@ -46,6 +46,11 @@ def as_written(text: str) -> str:
     return text.translate(_NARROW)
 
 
+def piped(text: str) -> Tree | None:
+    """The first `|>` of a text. The parser knows such steps, but folds them into one SELECT, in which they mean something else."""
+    return next((token for token in Spark().tokenize(text) if token.token_type == TokenType.PIPE_GT), None)
+
+
 def read_statements(text: str) -> list[Tree]:
     """The statements of a text; what cannot be read raises the parser's own errors."""
     found = sqlglot.parse(_hidden(text), dialect=Spark)

@@ -159,6 +159,17 @@ QUERIES = {
     "keys of maps": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT map('d', d) AS m, code, a FROM s) r WHERE r.m['d'] = t.a AND r.a < t.id)",
     "words for days": "SELECT id, unit IN ('today', 'day') AS u FROM t WHERE date(ts) <> 'today' AND date(ts) IN ('2026-03-31', 'now') AND ts < date_add('tomorrow', 7)",
     "words that are texts": "SELECT unit, count(*) AS n FROM t WHERE unit <> 'now' AND unit NOT IN ('today', 'x') GROUP BY unit",
+    "decimals that are rounded to meet": "SELECT id FROM (SELECT id, CAST(id / id AS DECIMAL(38, 2)) AS m FROM t) WHERE m IN (SELECT CAST(1 + d / 1000 AS DECIMAL(38, 18)) FROM s)",
+    "rows of no columns": "SELECT id FROM t WHERE EXISTS (SELECT d FROM s UNION ALL SELECT x.a FROM t x JOIN t y ON x.a = y.a)",
+    "distinct texts that go": "SELECT r.a, sum(DISTINCT trim(coalesce(r.code, '1.5'))) AS n FROM (SELECT t.a, s.code FROM t LEFT JOIN s ON t.a = s.code) r GROUP BY r.a",
+    "the last of each": """SELECT id, v.Name AS n, v.attrs['d'] AS d FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY unit DESC) AS rn FROM (SELECT id, a, unit, """
+    """from_json(concat('{"Name": "', id, '", "attrs": {"d": ', id, '}}'), 'Name STRING, attrs MAP<STRING, INT>') AS v FROM t)) WHERE rn = 1""",
+    "maps of texts": "SELECT id, str_to_map(unit, ' ', ':') AS m FROM t ORDER BY a LIMIT 8",
+    "signed numbers beside decimals": "SELECT m AS x FROM t UNION ALL SELECT m * -1 FROM t UNION ALL SELECT -2 / m + wide * -3 FROM t WHERE m <> 0",
+    "hours beside days": "SELECT id, ts, to_date(ts) AS day, datediff(HOUR, ts, max(ts + interval 90 minutes)) AS h FROM t GROUP BY id, ts, to_date(ts)",
+    "casts as they are written": "SELECT date(ts) AS d, count(*) AS n FROM t GROUP BY CAST(ts AS DATE) UNION ALL SELECT CAST(ts AS DATE), count(*) FROM t GROUP BY ts::date",
+    "order of what is shown": "SELECT t.id, s.d FROM s LEFT JOIN t USING (a) ORDER BY coalesce(t.id, 0), -d LIMIT 4",
+    "order of a name that both have": "SELECT t.a, t.id, d FROM t JOIN s ON t.a = s.a ORDER BY abs(a), id + d",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

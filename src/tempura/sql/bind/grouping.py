@@ -135,6 +135,11 @@ _MADE = "made"
 """Marks a column that stands for a key or a call: a column of the input may have the same name."""
 
 
+def _like(tree: Tree, other: Tree) -> bool:
+    """Whether trees are of a kind, so that they may be equal: a cast is written in several ways."""
+    return kind_of(tree) is kind_of(other) or (isinstance(tree, exp.Cast) and isinstance(other, exp.Cast))
+
+
 def _made(name: str) -> Tree:
     column = column_tree(name)
     column.meta[_MADE] = True
@@ -226,7 +231,10 @@ class Grouped:
         return tree
 
     def _replacement(self, tree: Tree) -> Tree:
-        if isinstance(tree, exp.Column):
+        # The parser makes dates of what DATEDIFF has; printed, they are not there.
+        if isinstance(tree, exp.Column) or (
+            isinstance(tree, exp.TsOrDsToDate) and isinstance(tree.parent, exp.DateDiff)
+        ):
             return None
         # A constant is what it says also where something is grouped by an equal one: ROUND(x, 0) wants no column. What is
         # drawn is drawn once, though, and in the rows of a ROLLUP a constant may be NULL.
@@ -236,7 +244,7 @@ class Grouped:
             and tree.find(exp.Column) is None
             and volatile_function(tree) is None
         )
-        if self._computed and not constant and any(type(tree) is type(e.tree) for e in self._computed):
+        if self._computed and not constant and any(_like(tree, e.tree) for e in self._computed):
             name = self._computed.get(Expr(detached(tree)))
             if name is not None:
                 return _made(name)

@@ -29,7 +29,7 @@ from tempura.sql.bind.scope import Scope, Shown, Source, Tree, refuse
 from tempura.sql.bind.setops import combined
 from tempura.sql.bind.sources import Bound, Ctes, relabelled, values
 from tempura.sql.bind.subqueries import Nested
-from tempura.sqltext import as_written, read_statements
+from tempura.sqltext import as_written, piped, read_statements
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,11 @@ class Query:
 
 def bind(text: str, catalog: Catalog, name: str = "result") -> Query:
     """The query of `text` over the tables of `catalog`; raises SqlError for what cannot be bound."""
-    tree = parsed(text)
-    bound, order = Binder(catalog).whole(tree)
+    try:
+        bound, order = Binder(catalog).whole(parsed(text))
+    except RecursionError:
+        hint = "write a long chain of OR as IN (…), one of AND as several sub-queries"
+        raise SqlError("the query is nested too deeply to be read", hint=hint) from None
     own = next((c.name for op in bound.op.walk() for c in op.schema if reserved(c.name)), None)
     if own is not None:
         raise SqlError(
@@ -58,6 +61,10 @@ def bind(text: str, catalog: Catalog, name: str = "result") -> Query:
 def parsed(text: str) -> Tree:
     """The only statement in the text, which must be a query."""
     try:
+        pipe = piped(text)
+        if pipe is not None:
+            hint = "write its steps as sub-queries, from the first to the last"
+            raise SqlError("the pipe syntax, `|>`, is not supported", hint=hint, line=pipe.line, column=pipe.col - 1)
         statements = read_statements(text)
     except ParseError as error:
         found = error.errors[0] if error.errors else {}

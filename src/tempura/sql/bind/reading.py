@@ -238,9 +238,17 @@ class _Reader:
             found = [n for n, i in enumerate(self._items) if i.spelling.lower() == tree.name.lower()]
             if found and (len({self._items[n].tree for n in found}) == 1 or self._items[found[0]].aliased):
                 return key_of(term, None, found[0])
-        resolved = detached(self._resolver.resolve(tree, aliases, alias_first=always))
+        resolved = detached(self._resolver.resolve(tree, {**self._columns_shown(), **aliases}, alias_first=always))
         item = next((n for n, i in enumerate(self._items) if i.tree == resolved), None)
         return key_of(term, resolved if item is None else None, item)
+
+    def _columns_shown(self) -> dict[str, Tree]:
+        """The columns of the select list under their own names, which ORDER BY looks for there first, unless two have the same."""
+        shown: dict[str, list[Tree]] = {}
+        for item in self._items:
+            if isinstance(item.tree, exp.Column):
+                shown.setdefault(item.spelling.lower(), []).append(item.tree)
+        return {name: trees[0] for name, trees in shown.items() if len(set(trees)) == 1}
 
 
 def _is_query(tree: Tree) -> bool:

@@ -237,6 +237,8 @@ class Scope:
     def star(self, tree: Tree, alias: str) -> list[tuple[str, Tree]]:
         """The columns that `*` or `alias.*` stands for, with their spelling."""
         if not self.sources or (alias and not self.named(alias)):
+            if any(o.name == alias for o in self.offers):
+                refuse(f"{alias!r} is a column, and `*` is of tables", tree, f"name its fields: {alias}.a, {alias}.b")
             refuse(f"no table {alias!r} in this FROM clause" if alias else "`*` needs a FROM clause", tree)
         if alias:
             owned = [o for o in self.offers if any(o.source is s for s in self.named(alias))]

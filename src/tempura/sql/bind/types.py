@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
-from tempura.schema import UNKNOWN, Column, normal
+from tempura.schema import UNKNOWN, Column, normal, part_name
 from tempura.sqltext import Tree
 
 NULL = "void"
@@ -119,12 +120,47 @@ def infer(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     if isinstance(tree, _DATES):
         return Typed("date")
     if isinstance(tree, exp.Anonymous):
-        return Typed(_NAMED.get(tree.name.lower(), UNKNOWN))
+        return Typed(_called(tree, columns))
     if isinstance(tree, (exp.Dot, exp.Bracket)):
         return Typed(_inside(infer(tree.this, columns).type, tree))
     if isinstance(tree, exp.Binary):
         return _arithmetic(tree, columns)
     return Typed(UNKNOWN)
+
+
+def _called(tree: exp.Anonymous, columns: Mapping[str, Column]) -> str:
+    """What a function that goes by its name gives."""
+    name, arguments = tree.name.lower(), tree.expressions
+    if name in ("map_concat", "map_filter") and arguments:
+        kind = infer(arguments[0], columns).type
+        return kind if kind.startswith("map<") else UNKNOWN
+    if name in ("from_json", "from_csv") and len(arguments) > 1 and arguments[1].is_string:
+        return _described(arguments[1].name)
+    return _NAMED.get(name, UNKNOWN)
+
+
+def _described(schema: str) -> str:
+    """The type that a schema written as text describes: a type, or columns with theirs."""
+    if re.search(r"(?i)\b(not\s+null|comment|(var)?char)\b", schema):
+        return UNKNOWN  # Read as what it says, it would be another type.
+    whole = schema if re.match(r"(?i)\s*(array|map|struct)\s*<", schema) else f"STRUCT<{schema}>"
+    try:
+        found: Tree = exp.DataType.build(whole, dialect="spark")
+    except ParseError:
+        return UNKNOWN
+    kind = _spelled(found)
+    return UNKNOWN if UNKNOWN in kind else kind
+
+
+def _spelled(tree: Tree) -> str:
+    """A type as we write it, with the names of its parts as they are."""
+    parts = tree.expressions
+    if tree.is_type("struct") and parts and all(isinstance(part, exp.ColumnDef) for part in parts):
+        fields = (f"{part_name(part.name)}:{_spelled(part.args['kind'])}" for part in parts)
+        return f"struct<{','.join(fields)}>"
+    if tree.is_type("array", "map") and parts:
+        return f"{'map' if len(parts) > 1 else 'array'}<{','.join(map(_spelled, parts))}>"
+    return UNKNOWN if tree.is_type("struct", "array", "map") else normal(tree.sql(dialect="spark"))
 
 
 def _textual(kind: str) -> bool:
@@ -195,6 +231,8 @@ _GIVES = {
     "int": "instr locate ascii weekday weekofyear levenshtein bit_length octet_length hash size cardinality find_in_set unix_date",
     "bigint": "unix_timestamp to_unix_timestamp xxhash64 crc32 factorial unix_seconds unix_millis unix_micros",
     "double": "log10 log2 log1p expm1 cbrt sin cos tan asin acos atan atan2 sinh cosh tanh radians degrees months_between hypot e pi",
+    "map<string,string>": "str_to_map",
+    "variant": "parse_json try_parse_json",
     "date": "to_date date_sub next_day trunc make_date date_from_unix_date",
     "timestamp": "date_trunc to_timestamp from_utc_timestamp to_utc_timestamp make_timestamp timestamp_seconds timestamp_millis timestamp_micros",
 }
@@ -232,8 +270,9 @@ def _literal(tree: Tree, _: Mapping[str, Column]) -> Typed:
 def _operand(tree: Tree, columns: Mapping[str, Column]) -> tuple[int, int] | None:
     """Digits of an operand of decimal arithmetic: a literal integer counts the digits it has."""
     tree = tree.unnest()
-    if isinstance(tree, exp.Literal) and tree.name.isdigit():
-        return len(tree.name), 0
+    literal = tree.this if isinstance(tree, exp.Neg) else tree  # To Spark, the sign is part of it.
+    if isinstance(literal, exp.Literal) and literal.name.isdigit():
+        return len(literal.name), 0
     return digits(infer(tree, columns).type)
 
 
