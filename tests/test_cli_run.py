@@ -248,6 +248,12 @@ def test_what_run_refuses(job: Path, options: list[str], said: str):
     assert "Traceback" not in refused.output
 
 
+def test_run_refuses_points_after_the_last_result(job: Path):
+    job.write_text(JOB.replace("{at: t3, deliver: true}]", "{at: t3, deliver: true}, {at: t9}]"))
+    refused = run("run", job, "--at", "t9")
+    assert refused.exit_code == 2 and "nothing is due at 't9' or later, so there is nothing to run" in refused.stderr
+
+
 def test_run_refuses_the_past_and_says_what_is_done(job: Path, workspace: Workspace):
     commit(workspace, "t2")
     past = run("run", job, "--at", "t1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,6 +126,17 @@ def test_names_that_stay_are_mended_on_opening(workspace: Workspace, place: Path
         assert (stable / "latest.json").read_bytes() == older, "the holder of the lock does that itself"
     Workspace.open(place, "sales")
     assert (stable / "latest.json").read_bytes() == newer and os.readlink(stable / "latest") == "2-1"
+
+
+def test_a_backup_that_followed_the_link_is_mended(workspace: Workspace, place: Path):
+    """What was a link is a folder then."""
+    with workspace.lock("run"):
+        commit(workspace, "mon")
+        stable = place / "results" / "revenue"
+        (stable / "latest").unlink()
+        shutil.copytree(stable / "1-1", stable / "latest")
+        commit(workspace, "tue")
+    assert os.readlink(stable / "latest") == "2-1"
 
 
 def test_where_nothing_can_be_written_one_can_look(workspace: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch):

@@ -91,6 +91,12 @@ def next_point(job: Job, past: Past, at: str | None) -> int | None:
             if last + 1 < len(names)
             else "all points are done: add others to the timeline to go on",
         )
+    due = [p.name for p in job.timeline.points if p.deliver]
+    if not any(name in done or names.index(name) >= wanted for name in due):
+        raise JobError(
+            f"nothing is due at {at!r} or later, so there is nothing to run",
+            hint=f"run {due[-1]!r}, the last point at which a result is due",
+        )
     return wanted
 
 

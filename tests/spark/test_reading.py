@@ -140,6 +140,8 @@ def test_of_a_change_log_only_the_columns_asked_for_are_netted(spark: SparkSessi
     found = read_rows(spark, logged(files), "sales", {"c"})
     assert rows(found) == [("a",), (None,)] and types(found) == [("c", "string")]
     assert read_rows(spark, logged(files), "sales", set()).count() == 2
+    many = log(tmp_path, *((i, "a", "I") for i in range(131_073)))
+    assert read_rows(spark, logged(many), "sales", {"c"}).count() == 131_073, "more than one array has"
     nothing = log(tmp_path, (1, "a", "I"), (1, "a", "D"))
     assert read_rows(spark, logged(nothing), "sales", set()).count() == 0
 

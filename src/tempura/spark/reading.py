@@ -19,7 +19,9 @@ from tempura.spark.names import declared, plain_path, quoted
 NEGATIVE = "a row that is not there was taken away"
 """What Spark's error says where a change log deletes more than there is."""
 
-_COPY = "__copy"
+_COPY, _CHUNK = "__copy", "__chunk"
+_CHUNK_BITS = 16
+"""A row is repeated by arrays of at most two to the power of this."""
 
 
 def read(spark: SparkSession, reading: Reading) -> DataFrame:
@@ -49,10 +51,16 @@ def _part(spark: SparkSession, part: Part, schema: Schema, weighted: bool) -> Da
     frame = _origin(spark, part.origin)
     if part.where is not None:
         frame = frame.where(part.where)
-    columns = [F.expr(part.columns[c.name]).cast(c.type).alias(c.name) for c in schema]
+    columns = [_value(part.columns[c.name], c.type, weighted).alias(c.name) for c in schema]
     if weighted:
         columns.append(F.expr(part.weight or "1").cast("bigint").alias(WEIGHT))
     return frame.select(*columns)
+
+
+def _value(expression: str, kind: str, weighted: bool) -> Column:
+    value = F.expr(expression).cast(kind)
+    # Adding up a log makes zero of minus zero, so its changes must not tell them apart.
+    return value + F.lit(0).cast(kind) if weighted and kind in ("float", "double") else value
 
 
 def _origin(spark: SparkSession, origin: Files | SparkTable | DeltaVersion) -> DataFrame:
@@ -104,5 +112,8 @@ def _netted(frame: DataFrame, names: Sequence[str], what: str, settled: bool) ->
         columns = [F.when(F.col(WEIGHT) != 0, column).alias(name) for name, column in zip(names, columns, strict=True)]
     negative = F.raise_error(f"{what}: {NEGATIVE}")
     times = F.when(F.col(WEIGHT) < 0, negative).otherwise(F.col(WEIGHT))
-    copies = F.explode(F.sequence(F.lit(1).cast("bigint"), times)).alias(_COPY)
-    return net.select(*columns, copies).drop(_COPY)
+    # In two steps: a million rows that are all alike in these columns would be one array of a million numbers.
+    chunks = F.explode(F.sequence(F.lit(0).cast("bigint"), F.shiftright(times - 1, _CHUNK_BITS))).alias(_CHUNK)
+    left = F.col(WEIGHT) - F.shiftleft(F.col(_CHUNK), _CHUNK_BITS)
+    copies = F.explode(F.sequence(F.lit(1).cast("bigint"), F.least(left, F.lit(1 << _CHUNK_BITS)))).alias(_COPY)
+    return net.select(*columns, WEIGHT, chunks).select(*(quoted(name) for name in names), copies).drop(_COPY)

@@ -49,13 +49,22 @@ def driver() -> Generator[None]:
     """What Spark's driver cannot say itself, because it has ended, is said here."""
     try:
         yield
-    except (Py4JError, ConnectionError, StepError) as error:
-        if isinstance(error, StepError) and not any(sign in error.message for sign in _ENDING):
-            raise
-        raise StepError(
-            "Spark's driver has ended, or has no memory left",
-            hint="give it more memory (`spark.driver.memory`), then run again: what is finished is not repeated",
-        ) from error
+    except StepError as error:
+        if any(sign in error.message for sign in _ENDING):
+            raise _ended(error.message) from error
+        raise
+    except Py4JJavaError as error:
+        said = _said(str(error))
+        raise (_ended(said) if any(sign in said for sign in _ENDING) else StepError(f"Spark fails: {said}")) from error
+    except (Py4JError, ConnectionError) as error:
+        raise _ended("it does not answer") from error
+
+
+def _ended(said: str) -> StepError:
+    return StepError(
+        f"Spark's driver has ended, or has no memory left: {said}",
+        hint="give it more memory (`spark.driver.memory`; on a cluster perhaps `spark.executor.memory`), then run again: what is finished is not repeated",
+    )
 
 
 def _said(text: str) -> str:

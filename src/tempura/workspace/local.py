@@ -74,6 +74,8 @@ class LocalStorage(Storage):
                     return
                 raise
             fault(f"name {path}")
+            if link.is_dir() and not link.is_symlink():
+                shutil.rmtree(link)  # A backup that follows links has a copy of the folder where the link was.
             os.replace(temporary, link)
         fault(f"linked {path}")
 
