@@ -314,7 +314,7 @@ def machine() -> Figures:
 
 def versions() -> Figures:
     """The versions of what is measured."""
-    packages = ("pyspark", "duckdb", "tempura")
+    packages = ("pyspark", "duckdb", "sqlglot", "pyarrow", "tempura")
     own = {p: metadata.version(p) for p in packages}
     return {"python": platform.python_version(), "java": _java(), **own}
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import duckdb_extension_tpcds
 import sqlglot
 from pyarrow import Table as ArrowTable
 from pyarrow.parquet import ParquetFile
@@ -91,8 +90,14 @@ RETRACTED = 0.05
 
 def load_extension(connection: duckdb.DuckDBPyConnection) -> None:
     """Make dsdgen and the queries known to a connection, from the package that carries them."""
-    found = next(Path(duckdb_extension_tpcds.__path__[0]).rglob("tpcds.duckdb_extension"))
-    connection.execute(f"LOAD '{found}'")
+    try:
+        from duckdb_extension_tpcds import __path__ as places
+
+        found = next(Path(places[0]).rglob("tpcds.duckdb_extension"))
+        connection.execute(f"LOAD '{found}'")
+    except (ImportError, StopIteration, duckdb.Error) as error:
+        hint = "`make test` sets up .venv with those that go together: run .venv/bin/python"
+        raise JobError(f"DuckDB {duckdb.__version__} cannot load its TPC-DS extension: {error}", hint=hint) from error
 
 
 @cache
