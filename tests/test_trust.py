@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from tempura import Job
+from tempura import Job, plan
 from tempura.catalog import Catalog, ColumnStatistics, Table
+from tempura.job import Objective
+from tempura.job.shapes import Policy
 from tempura.schema import Column
 from tempura.standing import BEGINNING
 from tempura.timeline import Point, Timeline
@@ -32,12 +35,12 @@ def job(query: str, objective: str = "weighted") -> Job:
 
 @pytest.mark.parametrize("objective", ["weighted", "latest-first"])
 def test_a_key_that_saves_nothing_is_doubted(objective: str):
-    found, plan = planned(job(TOTALS, objective), BEGINNING, {"sales": 8.0})
+    found, made = planned(job(TOTALS, objective), BEGINNING, {"sales": 8.0})
     assert found.catalog["sales"].doubted and not found.catalog["sales"].keys
-    assert [n for n in plan.notes if n.startswith("sales: no plan relies on the key, so it is not looked up")]
+    assert [n for n in made.notes if n.startswith("sales: no plan relies on the key, so it is not looked up")]
     believing, same = planned(job(TOTALS, objective), BEGINNING, {})
     assert not believing.catalog["sales"].doubted and not same.notes
-    assert same.cost.work == plan.cost.work, "estimates believe the key all the same"
+    assert same.cost.work == made.cost.work, "estimates believe the key all the same"
 
 
 def test_a_key_that_saves_more_than_looking_it_up_is_relied_on():
@@ -49,12 +52,41 @@ def test_a_key_that_saves_more_than_looking_it_up_is_relied_on():
 
 
 def test_what_is_cheap_is_looked_up():
-    found, plan = planned(job(TOTALS), BEGINNING, {"sales": 0.4})
-    assert not found.catalog["sales"].doubted and not plan.notes
+    found, made = planned(job(TOTALS), BEGINNING, {"sales": 0.4})
+    assert not found.catalog["sales"].doubted and not made.notes
 
 
-def test_a_policy_that_needs_the_key_gets_it():
-    """Without the key of the shops, which of two rows a window takes first would be open, and it could only be recomputed."""
+def test_each_key_is_doubted_by_itself():
+    """What one saves does not speak for another."""
+    shops = Table(
+        "shops", (Column("shop", "bigint", False), Column("city", "string")), ("shop",), {"t1": 1e6, "t2": 1e5}
+    )
+    query = "SELECT DISTINCT id, price FROM sales UNION ALL SELECT count(*), max(shop) FROM shops"
+    found, made = planned(replace(job(query), catalog=Catalog(SALES, shops)), BEGINNING, {"sales": 0.6, "shops": 0.7})
+    assert {t.name: t.doubted for t in found.catalog.values()} == {"sales": False, "shops": True}
+    assert [n.partition(":")[0] for n in made.notes if "no plan relies" in n] == ["shops"]
+
+
+@pytest.mark.parametrize("policy", ["auto", "incremental"])
+def test_a_key_that_can_no_more_be_looked_up_is_never_relied_on(policy: Policy):
+    found, made = planned(replace(job(DISTINCT), policy=policy), BEGINNING, {"sales": math.inf})
+    assert found.catalog["sales"].doubted
+    assert [n for n in made.notes if n.endswith("so it is not looked up, as of points before it cannot be")]
+
+
+def test_a_limit_on_the_last_run_counts_looking_up():
+    cheap_before = Timeline((Point("t1", 0.01), Point("t2", 1.0, ("result",))))
+    _, free = planned(replace(job(DISTINCT), timeline=cheap_before), BEGINNING, {})
+    without, _ = planned(replace(job(DISTINCT), timeline=cheap_before), BEGINNING, {"sales": math.inf})
+    limit = plan(without).cost.work["t2"] + 0.1
+    assert free.cost.work["t2"] < limit
+    limited = replace(job(DISTINCT), timeline=cheap_before, objective=Objective.parse(f"last-run-at-most:{limit}"))
+    found, _ = planned(limited, BEGINNING, {"sales": limit})
+    assert found.catalog["sales"].doubted
+
+
+def test_what_must_be_maintained_may_do_without():
+    """Ties are broken by all columns, so that nothing is open without the key."""
     strict = replace(job("SELECT id, price FROM sales ORDER BY price DESC LIMIT 3"), policy="strict")
     found, _ = planned(strict, BEGINNING, {"sales": 8.0})
-    assert found.catalog["sales"].doubted, "ties are broken by all columns, so this needs no key"
+    assert found.catalog["sales"].doubted

@@ -291,13 +291,16 @@ class Memo:
             for out, member in list(gone.uses):
                 canonical = self._canonical(member)
                 owner = self.tvr(out)
-                source = owner.definitions.pop(member, QUERY)
                 known = self._by_member.get(canonical)
                 self._by_member.pop(member, None)
                 if known is not None and self.find(known) != owner.id:
                     pending.append((known, owner.id))
                 self._by_member[canonical] = owner.id
-                owner.definitions.setdefault(canonical, source)
+                # Each stays in its place: the first one says what the TVR is, and later ones may lead back to it.
+                named = [(canonical if m == member else m, source) for m, source in owner.definitions.items()]
+                owner.definitions.clear()
+                for m, source in (*named, (canonical, QUERY)):
+                    owner.definitions.setdefault(m, source)
                 for i in set(canonical.inputs):
                     self.tvr(i).uses[owner.id, canonical] = None
             for member in list(kept.definitions):

@@ -29,6 +29,8 @@ CHANGING = 4
 """Up to this many changing leaves each gets an order of its own."""
 
 MADE_HERE = frozenset({"join_orders", "higher_order_views"})
+MADE_OF_OUTER = frozenset({"directly_affected", "directly_affected_full"})
+"""Inner joins of the sides of an outer one: what is joined below that is a block of its own, whose orders need not occur in this one's."""
 
 M = Link("M")
 """HOV's higher-order view: what is left of a join when an updated leaf is taken out, one per connected component."""
@@ -77,7 +79,7 @@ def is_root(memo: Memo, tvr: int, member: Member) -> bool:
     if record.definitions[member].rule in MADE_HERE and not any(link.startswith("M[") for link in record.linked_from):
         return False
     return not any(
-        m.op is InnerJoin and memo.tvr(out).definitions[m].rule not in MADE_HERE
+        m.op is InnerJoin and memo.tvr(out).definitions[m].rule not in MADE_HERE | MADE_OF_OUTER
         for out, m in record.uses
         if m in memo.tvr(out).definitions
     )

@@ -8,6 +8,7 @@ in one query.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -122,11 +123,18 @@ def _check(job: Job, name: str, since: Mapping[str, Any] | None, pins: Pins) -> 
 
 
 def lookups(course: Course, before: RunFile | None) -> dict[str, float]:
-    """What looking up the keys of tables would take at a point, in core-seconds, but for those that are looked up anyhow, since rows were taken away."""
+    """What looking up the keys of tables would take at a point, in core-seconds, but for those that are looked up anyhow, since rows were taken away.
+
+    Infinitely much stands for a key that may not be relied on, as nobody looked whether it was one at the points before.
+    """
     p, found = course.job.cluster, dict[str, float]()
     for check in due(course.job, before, course.pins[-1]):
         table = course.job.catalog[check.table]
         if not check.key or (check.taken and check.arrived is not None):
+            continue
+        if check.arrived is None and course.at and table.can_retract:
+            # What was there twice may have gone, and states were made of it; that a key is one now does not tell.
+            found[check.table.lower()] = math.inf
             continue
         rows = table.rows(course.job.timeline, course.at)
         new = rows if check.arrived is None else min(rows, table.arrives.get(course.point, 0.0))
