@@ -75,17 +75,25 @@ def is_operand(tree: Any) -> bool:
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
+_ARITHMETIC_NAMED = ("try_add", "try_subtract", "try_multiply", "try_divide", "try_mod", "mod", "pmod", "div")
 
 
 def standing_in(tree: Any, parent: Any) -> Any:
     """The tree in the place of a column: in parentheses where it needs them. A whole number says its type in arithmetic, since beside a decimal Spark gives a literal the digits that it has."""
     number = tree.this if isinstance(tree, exp.Neg) else tree
-    if isinstance(parent, _ARITHMETIC) and isinstance(number, exp.Literal) and number.is_int:
+    if _is_arithmetic(parent) and isinstance(number, exp.Literal) and number.is_int:
         kinds = {"int": 2**31, "bigint": 2**63}
         kind = next((kind for kind, above in kinds.items() if int(number.name) < above), None)
         if kind is not None:  # Larger ones are decimals with the digits that they have.
             return exp.cast(tree, kind, copy=False)
     return tree if is_operand(tree) else exp.Paren(this=tree)
+
+
+def _is_arithmetic(parent: Any) -> bool:
+    while isinstance(parent, (exp.Paren, exp.Neg)):
+        parent = parent.parent
+    named = isinstance(parent, exp.Anonymous) and parent.name.lower() in _ARITHMETIC_NAMED
+    return named or isinstance(parent, _ARITHMETIC)
 
 
 def comparand(tree: Any) -> Any:

@@ -170,6 +170,8 @@ QUERIES = {
     "casts as they are written": "SELECT date(ts) AS d, count(*) AS n FROM t GROUP BY CAST(ts AS DATE) UNION ALL SELECT CAST(ts AS DATE), count(*) FROM t GROUP BY ts::date",
     "order of what is shown": "SELECT t.id, s.d FROM s LEFT JOIN t USING (a) ORDER BY coalesce(t.id, 0), -d LIMIT 4",
     "order of a name that both have": "SELECT t.a, t.id, d FROM t JOIN s ON t.a = s.a ORDER BY abs(a), id + d",
+    "hashes of all columns": "SELECT id, hash(*) AS h, xxhash64('k', *) AS x FROM (SELECT id, trim(unit) AS unit, a FROM t) JOIN (SELECT DISTINCT a FROM s) USING (a)",
+    "numbers by name in parentheses": "SELECT m / (k) AS v, m / -k AS w, try_divide(m, k) AS x, pmod(m, -(k)) AS y FROM (SELECT m, 3 AS k FROM t)",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

@@ -115,10 +115,30 @@ class Resolver:
             self._write_out(tree)
         if isinstance(tree, exp.Lambda):
             _call_parameters_apart(tree)
+        if not isinstance(tree, (exp.Count, exp.Distinct)) and any(
+            isinstance(child, exp.Star) for child in tree.iter_expressions()
+        ):
+            return self._of_all(tree, aliases, alias_first)
         for child in list(tree.iter_expressions()):
             new = self.resolve(child, aliases, alias_first)
             if new is not child:
                 child.replace(new)
+        return tree
+
+    def _of_all(self, tree: Tree, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:
+        """A function of all columns, such as `hash(*)`; not a struct of them, whose parts would be called as we call them."""
+        stars = [e for e in tree.expressions if isinstance(e, exp.Star)]
+        if (
+            not isinstance(tree, exp.Anonymous)
+            or tree.name.lower() == "struct"
+            or any(any(s.args.values()) for s in stars)
+        ):
+            refuse("`*` is not supported here", tree, "name the columns")
+        given: list[Tree] = []
+        for part in tree.expressions:
+            every = isinstance(part, exp.Star)
+            given += [t for _, t in self._scope.star(part, "")] if every else [self.resolve(part, aliases, alias_first)]
+        tree.set("expressions", given)
         return tree
 
     def _column(self, tree: exp.Column, aliases: Mapping[str, Tree], alias_first: Shadows) -> Tree:

@@ -185,7 +185,7 @@ def restrict(op: Op, conjunct: Tree, subs: Subs) -> Op:
                 refuse(
                     "NOT around a comparison with ANY is not supported", tree, "write the opposite comparison with ALL"
                 )
-            return SemiJoin(op, tied.right, predicate([*tied.on, _compared(tied, sub)]))
+            return SemiJoin(op, tied.right, predicate([*tied.on, _compared(tied, sub, tree)]))
         if sub.kind == "exists" and sub.query.value is None:
             tied = Tied(op, sub, tree)
             return (AntiJoin if negated else SemiJoin)(op, tied.right, predicate(tied.on))
@@ -247,8 +247,10 @@ def _not_in(op: Op, sub: Sub, call: Tree) -> Op:
     return narrowed(Filter(InnerJoin(kept, flags, TRUE), Expr(true)), names(op.schema))
 
 
-def _compared(tied: Tied, sub: Sub) -> Tree:
+def _compared(tied: Tied, sub: Sub, call: Tree) -> Tree:
     assert sub.comparison is not None
+    if not tied.outputs:
+        refuse("ANY or ALL of a correlated aggregate is not supported", call, "it is one value: compare with that")
     return sub.comparison(this=_operand(tied.operands[0]), expression=column_tree(tied.outputs[0]))
 
 
@@ -257,7 +259,7 @@ def _all(op: Op, sub: Sub, call: Tree, negated: bool) -> Op:
     if negated:
         refuse("NOT around a comparison with ALL is not supported", call, "write the opposite comparison with ANY")
     tied = Tied(op, sub, call)
-    compared = exp.paren(_compared(tied, sub), copy=False)
+    compared = exp.paren(_compared(tied, sub, call), copy=False)
     failed = exp.Not(this=exp.func("COALESCE", compared, exp.false(), copy=False))
     return AntiJoin(op, tied.right, predicate([*tied.on, failed]))
 
