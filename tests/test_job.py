@@ -185,6 +185,7 @@ def test_objective_on_the_command_line():
 def test_methods_by_other_spellings():
     assert parse_methods("IM-2, im1") == ("IM1", "IM2")
     assert parse_methods(["all"]) == METHODS
+    assert parse_methods(["IM1,OJV", "im2"]) == ("IM1", "IM2", "OJV"), "as on the command line"
 
 
 @pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("500 MB", 5e8), ("2GiB", 2 * 1024**3), ("1.5 kB", 1500)])

@@ -104,6 +104,16 @@ def test_changes_by_arrival(tmp_path: Path):
     assert dict(bag(source.delta(first, second))) == {(1,): -1} and source.change(first, second) == Change(0, 1)
 
 
+def test_the_operation_may_stand_among_the_columns(tmp_path: Path):
+    """Without a header there is no other way to say where it stands; the query does not see it, or a row and its deletion would be two."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/a.csv").write_text("I,1\nI,2\nD,1\n")
+    source = changes(tmp_path, format="csv", columns=(Column("op", "string"), Column("id", "int")))
+    version = pinned(source)
+    assert source.schema() == source.visible(version) == (Column("id", "int"),)
+    assert bag(source.snapshot(version)) == Counter({(2,): 1}) and source.change(None, version) == Change(2, 1)
+
+
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_changes_in_text(format: str, tmp_path: Path):
     rows = [(1, "add"), (2, "add"), (1, "gone")]

@@ -74,6 +74,14 @@ def test_a_key_that_can_no_more_be_looked_up_is_never_relied_on(policy: Policy):
     assert [n for n in made.notes if n.endswith("so it is not looked up, as of points before it cannot be")]
 
 
+def test_several_keys_that_can_no_more_be_looked_up_are_all_doubted():
+    others = replace(SALES, name="others")
+    query = f"{DISTINCT} UNION ALL SELECT DISTINCT id, price FROM others"
+    infinite = {"sales": math.inf, "others": math.inf}
+    found, _ = planned(replace(job(query), catalog=Catalog(SALES, others)), BEGINNING, infinite)
+    assert all(table.doubted for table in found.catalog.values())
+
+
 def test_a_limit_on_the_last_run_counts_looking_up():
     cheap_before = Timeline((Point("t1", 0.01), Point("t2", 1.0, ("result",))))
     _, free = planned(replace(job(DISTINCT), timeline=cheap_before), BEGINNING, {})

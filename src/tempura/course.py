@@ -7,6 +7,7 @@ come, as far as the job says. A point at which nothing was run is left out of th
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,6 +55,7 @@ class Course:
         for table in self.job.catalog.values():
             source = source_of(self.job, table.name)
             versions = [pins[table.name.lower()] for pins in self.pins]
+            versions = _alike(versions) if source.counts_exactly else versions
             for end, version in enumerate(versions):
                 if (name := snapshot_name(table.name, names[end])) in wanted:
                     found[name] = source.snapshot(version)
@@ -61,6 +63,12 @@ class Course:
                     if (name := delta_name(table.name, names[start], names[end])) in wanted:
                         found[name] = source.delta(versions[start], version)
         return found
+
+
+def _alike(versions: Sequence[Version]) -> list[Version]:
+    """For each version the newest with the same rows: files of older ones may be gone, though nothing came or went."""
+    newest = {json.dumps(version[_CAME], sort_keys=True): version for version in versions if _CAME in version}
+    return [newest.get(json.dumps(version.get(_CAME), sort_keys=True), version) for version in versions]
 
 
 def source_of(job: Job, table: str) -> Source:

@@ -43,8 +43,14 @@ def planned(job: Job, standing: Standing, lookups: Mapping[str, float]) -> Plann
             continue  # They want what maintains rather than what is cheap.
         more = {**doubted, table: dear[table]}
         other = _doubting(job, standing, more)
-        left = {t: work for t, work in dear.items() if t not in doubted}
-        if other is not None and _cost(other, standing, _without(left, table)) < _cost(found, standing, left):
+        left = {t: work for t, work in dear.items() if t not in doubted and math.isfinite(work)}
+        if other is None:
+            if math.isinf(dear[table]):
+                raise PlanError(
+                    f"a plan of the policy {job.policy} relies on the key of {table}, and at the points before nobody looked whether it was one",
+                    hint="forget the states and start again (`tempura reset`), or declare the table without the key",
+                )
+        elif math.isinf(dear[table]) or _cost(other, standing, _without(left, table)) < _cost(found, standing, left):
             found, doubted = other, more
     return _noted(found, doubted)
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tempura.errors import JobError, WorkspaceError
 from tempura.job import Job
+from tempura.job.shapes import Policy
 from tempura.spark import point as running
 from tempura.spark.checks import CheckError
 from tempura.spark.run import RunReport, run
@@ -62,6 +63,26 @@ def test_what_was_vacuumed_is_not_missed_by_recomputing(spark: SparkSession, tmp
     DeltaTable(lake).vacuum(0, dry_run=False, enforce_retention_duration=False)
     second = run(job, spark=spark)
     assert rows(second) == [(2, 5)]
+
+
+@pytest.mark.parametrize("policy", ["incremental", "full"])
+def test_a_table_that_stays_may_be_compacted_and_vacuumed(spark: SparkSession, tmp_path: Path, policy: Policy):
+    """It is spoken of as of the first point, of which there is no file any more."""
+    lake = str(tmp_path / "lake")
+    for row in (1, 2):
+        write_deltalake(lake, pa.table({"k": [row], "name": [f"n{row}"]}), mode="append")
+    put(tmp_path / "t/1.parquet", {"id": pa.int64(), "at": pa.int64()}, [(1, 1), (2, 1)])
+    text = f'name: one\nquery: "SELECT name, count(*) AS n FROM t JOIN d ON id = k GROUP BY name"\npolicy: {policy}\n{DAILY}tables:\n'
+    text += "  t: {source: {kind: files, path: t, format: parquet, arrival: at}}\n  d: {source: {kind: delta, path: lake}}\n"
+    job = Job.parse(text, tmp_path)
+    ran(spark, job)
+    DeltaTable(lake).optimize.compact()
+    DeltaTable(lake).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    put(tmp_path / "t/2.parquet", {"id": pa.int64(), "at": pa.int64()}, [(2, 2)])
+    assert rows(run(job, spark=spark)) == [("n1", 1), ("n2", 2)]
+    write_deltalake(lake, pa.table({"k": [3], "name": ["n3"]}), mode="append")
+    put(tmp_path / "t/3.parquet", {"id": pa.int64(), "at": pa.int64()}, [(3, 3)])
+    assert rows(run(job, spark=spark)) == [("n1", 1), ("n2", 2), ("n3", 1)]
 
 
 def test_a_table_that_comes_back_has_changed_meanwhile(spark: SparkSession, tmp_path: Path):

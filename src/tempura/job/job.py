@@ -89,7 +89,7 @@ def _limit(value: Any) -> float:
 
 def parse_methods(value: str | Iterable[str]) -> tuple[str, ...]:
     """Names of methods in their usual order, from a list or from text with commas; `all` stands for every one."""
-    given = value.split(",") if isinstance(value, str) else list(value)
+    given = [name for part in ([value] if isinstance(value, str) else value) for name in part.split(",")]
     found: set[str] = set()
     for name in given:
         plain = re.sub(r"[-_\s]", "", name).upper()

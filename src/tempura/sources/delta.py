@@ -7,7 +7,6 @@ What plain files cannot say (deletion vectors, column mapping) is refused, unles
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ from tempura.sources.source import (
     Version,
     register,
 )
-from tempura.sources.sparktypes import quoted, text
+from tempura.sources.sparktypes import constant, quoted
 from tempura.sources.summary import Known, Summary, as_number, sampled
 
 _READABLE = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"})
@@ -62,6 +61,7 @@ class DeltaSource(Source):
     """A Delta Lake table: its versions are ours, and deletes, updates and merges are retractions."""
 
     kind = "delta"
+    counts_exactly = True
     shape = DeltaOptions
 
     path: str
@@ -371,7 +371,7 @@ class DeltaSource(Source):
         kinds: Mapping[str, str] = version["columns"]
         parts: list[Part] = []
         for (partition, weight), paths in alike.items():
-            values = {n: _constant(v, kinds[n]) for n, v in partition if n in kinds}
+            values = {n: constant(v, kinds[n]) for n, v in partition if n in kinds}
             inside = tuple(Column(n, t) for n, t in kinds.items() if n not in values)
             origin = Files("parquet", tuple(paths), inside)
             columns = {c.name: values.get(c.name, quoted(c.name)) for c in self.visible(version)}
@@ -400,14 +400,6 @@ def _has_vectors(table: Any) -> bool:
         return pa.table(table.deletion_vectors()).num_rows > 0
     except DeltaError:
         return True
-
-
-def _constant(value: str | None, kind: str) -> str:
-    """A partition value in Spark SQL; instants that name no zone are in UTC."""
-    if value is None:
-        return f"CAST(NULL AS {kind})"
-    zone = "Z" if kind == "timestamp" and not re.search(r"(Z|[+-]\d\d:?\d\d)$", value) else ""
-    return f"CAST({text(value + zone)} AS {kind})"
 
 
 def _known(actions: Sequence[Mapping[str, Any]], column: str) -> Known | None:

@@ -39,7 +39,7 @@ from tempura.sources.source import (
     Version,
     misfit,
 )
-from tempura.sources.sparktypes import quoted, same_type, text
+from tempura.sources.sparktypes import constant, quoted, same_type
 from tempura.sources.summary import Known, Summary, sampled
 from tempura.sources.textual import open_csv, open_json, rough_rows, trouble
 
@@ -171,7 +171,7 @@ class FileBased(Source):
 
     def schema(self) -> Schema:
         if self.columns is not None:
-            return self.columns
+            return self._visible({})
         listed = self.place.files()
         if not listed:
             raise self._no_files()
@@ -425,9 +425,8 @@ class FileBased(Source):
         return self.order.slices(since, log, self._arrival(log.columns))
 
     def _visible(self, columns: Mapping[str, str]) -> Schema:
-        if self.columns is not None:
-            return self.columns
-        return tuple(Column(n, t) for n, t in columns.items() if self.shows_hidden or n not in self.hidden)
+        there = tuple(Column(n, t) for n, t in columns.items()) if self.columns is None else self.columns
+        return tuple(c for c in there if self.shows_hidden or c.name not in self.hidden)
 
     def _reading(self, slices: Sequence[Slice], log: Log) -> Reading:
         """Files that are read alike make one part."""
@@ -436,7 +435,7 @@ class FileBased(Source):
         alike: dict[tuple[Any, ...], list[str]] = {}
         for part in slices:
             folders = _folder_values(part.name) if missing else {}
-            constants = tuple((c.name, _constant(folders.get(c.name), c.type)) for c in missing)
+            constants = tuple((c.name, constant(folders.get(c.name), c.type)) for c in missing)
             key = (part.after, part.upto, log.files[part.name].order, constants)
             alike.setdefault(key, []).append(self.place.uri(part.name))
         arrival = self._arrival(log.columns)
@@ -457,7 +456,3 @@ def _folder_values(name: str) -> dict[str, str | None]:
     """What the folders of a file say of its rows: `day=2026-11-15/part.parquet` has a `day`."""
     pairs = (part.partition("=") for part in name.split("/")[:-1] if "=" in part)
     return {key: None if value == _NULL_FOLDER else unquote(value) for key, _, value in pairs}
-
-
-def _constant(value: str | None, kind: str) -> str:
-    return f"CAST({'NULL' if value is None else text(value)} AS {kind})"

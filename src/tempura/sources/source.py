@@ -128,6 +128,8 @@ class Source(ABC):
     """Where a table's rows come from. `columns` are those that the job declares; a source that knows its own needs none."""
 
     kind: ClassVar[str]
+    counts_exactly: ClassVar[bool] = False
+    """Whether versions between which it tells no change have the same rows."""
     shape: ClassVar[type[Options]]
 
     table: str

@@ -79,3 +79,11 @@ def _canonical(name: str) -> str:
     name = re.sub(r"(var)?char\(\d+\)", "string", re.sub("[ `]", "", name.lower()))
     name = re.sub(r"decimal\((\d+)\)", r"decimal(\1,0)", name)
     return re.sub(r"decimal(?!\()", "decimal(10,0)", name).replace("timestamp_ltz", "timestamp")
+
+
+def constant(value: str | None, kind: str) -> str:
+    """A value that is written as text, in the name of a folder or in a log, as Spark SQL; instants that name no zone are in UTC."""
+    if value is None:
+        return f"CAST(NULL AS {kind})"
+    zone = "Z" if kind == "timestamp" and not re.search(r"(Z|[+-]\d\d:?\d\d)$", value) else ""
+    return f"CAST({text(value + zone)} AS {kind})"

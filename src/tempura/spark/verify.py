@@ -166,7 +166,7 @@ def _verified(spark: SparkSession, job: Job, workspace: Workspace, entry: Result
             said = f"published are the columns {', '.join(names)}, the query gives {', '.join(expected.columns)}"
             return Verified(entry.query, entry.point, entry.run, entry.rows or 0, None, names, 0, (), (said,))
         result = compare(found, expected)
-    except StepError:
+    except (StepError, SourceError):
         _check_tables(job, entry, pins)
         raise
     if result.differing:
