@@ -37,7 +37,8 @@ def test_texts_that_stay_texts_do_not_fail(text: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["s = 5", "s > n", "s + 1", "-s", "year(s)", "to_date(s)", "coalesce(s, 0)", "s IN (4, 5)", "CASE s WHEN 1 THEN 2 END", "if(n = 1, s, 0) > 1", "CAST(s AS INT)", "n / n", "d < s"],
+    ["s = 5", "s > n", "s + 1", "-s", "year(s)", "to_date(s)", "coalesce(s, 0)", "s IN (4, 5)", "CASE s WHEN 1 THEN 2 END", "if(n = 1, s, 0) > 1", "CAST(s AS INT)", "n / n", "d < s",
+     "substring(s, 2) > 100", "to_date(substring(s, 1, 10))", "concat('20', s) >= 2024", "replace(s, ',', '') * 1.0"],
 )  # fmt: skip
 def test_texts_that_spark_casts_may_fail(text: str):
     assert fails(parse(text), SCHEMA)

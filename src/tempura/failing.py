@@ -29,13 +29,26 @@ _AS_IT_IS = (exp.Is, exp.Cast, exp.Length, exp.Count, exp.Max, exp.Min, exp.Alia
 """What takes values of any type, or is judged by itself."""
 
 
+_GIVING_TEXTS = (
+    exp.Concat, exp.ConcatWs, exp.DPipe, exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Replace, exp.RegexpReplace,
+)  # fmt: skip
+"""Functions of texts that give one, which in turn may stand beside a number."""
+
+
+def fails_when_added(argument: Expr, schema: Schema) -> bool:
+    """Whether an argument may fail a sum or a mean, for which Spark makes a number of a text."""
+    return _is_text(argument.tree.unnest(), texts_of(schema))
+
+
 def _stays(text: Any, texts: frozenset[str]) -> bool:
     """Whether a text is taken as it is by what it stands in."""
     above = text.parent
-    if above is None or isinstance(above, _AS_IT_IS) or of_texts(above):
+    if above is None or isinstance(above, _AS_IT_IS):
         return True
-    if isinstance(above, exp.Paren):
+    if isinstance(above, (exp.Paren, *_GIVING_TEXTS)):
         return _stays(above, texts)
+    if of_texts(above):
+        return True
     if not isinstance(above, OF_ONE_TYPE):
         return False
     beside = [part for part in _parts(above) if part is not text]

@@ -172,6 +172,11 @@ QUERIES = {
     "order of a name that both have": "SELECT t.a, t.id, d FROM t JOIN s ON t.a = s.a ORDER BY abs(a), id + d",
     "hashes of all columns": "SELECT id, hash(*) AS h, xxhash64('k', *) AS x FROM (SELECT id, trim(unit) AS unit, a FROM t) JOIN (SELECT DISTINCT a FROM s) USING (a)",
     "numbers by name in parentheses": "SELECT m / (k) AS v, m / -k AS w, try_divide(m, k) AS x, pmod(m, -(k)) AS y FROM (SELECT m, 3 AS k FROM t)",
+    "days and times together": "SELECT id, string(x) AS x FROM (SELECT id, date_add(date(ts), 1) AS x FROM t UNION ALL SELECT id, ts FROM t WHERE a > 1) WHERE x >= '2026-04-01 12:00:00'",
+    "times without a zone": "SELECT x FROM (SELECT date(ts) AS x FROM t UNION ALL SELECT CAST(ts AS TIMESTAMP_NTZ) FROM t) WHERE x > '2026-03-31 20:00:00' UNION ALL SELECT CAST(ts AS TIMESTAMP_NTZ) FROM t EXCEPT SELECT date(ts) FROM t",
+    "texts that are guarded": "SELECT d FROM s WHERE d > 2 AND substring(code, 2) > 0",
+    "texts that find no partner": "SELECT t.a, sum(replace(w.code, '?', 'x')) AS s, count(w.code) AS n FROM t JOIN (SELECT a + 100000 AS a, code || '?' AS code FROM s) w ON t.a = w.a GROUP BY t.a",
+    "days of what has no partner": "SELECT t.id, r.due FROM t LEFT JOIN (SELECT a, date_add(current_date(), 1) AS due, d FROM s) r ON t.a = r.a WHERE r.a IS NULL",
     "names of functions": "WITH week(w, n) AS (SELECT unit, count(*) FROM t GROUP BY unit) SELECT * FROM week",
 }
 

@@ -7,6 +7,7 @@ from tempura.algebra.op import Op, expressions
 from tempura.algebra.physical import Read
 from tempura.algebra.relational import (
     Aggregate,
+    AggregateCall,
     AntiJoin,
     Expand,
     Filter,
@@ -19,8 +20,8 @@ from tempura.algebra.relational import (
     SemiJoin,
 )
 from tempura.expr import Expr
-from tempura.failing import fails, texts_of
-from tempura.schema import names
+from tempura.failing import fails, fails_when_added
+from tempura.schema import Schema, names
 
 _PASS = (Filter, Project, Expand, InnerJoin, LeftOuterJoin, FullOuterJoin, Plus)
 
@@ -41,9 +42,15 @@ def may_fail_in(op: Op) -> tuple[Expr, ...]:
     given = tuple(column for i in op.inputs for column in i.schema)
     asked = [e for e in expressions(op.payload) if e.columns <= set(names(given))]
     calls = op.calls if isinstance(op, (Aggregate, AggregateState)) else ()
-    # Spark adds up texts as numbers.
-    added = [c.argument for c in calls if c.argument is not None and c.function not in _OF_ANY and c.argument in asked]
-    return (*(e for e in asked if fails(e, given)), *(e for e in added if e.name in texts_of(given)))
+    return (
+        *(e for e in asked if fails(e, given)),
+        *(c.argument for c in calls if c.argument in asked and may_fail_added(c, given)),
+    )
+
+
+def may_fail_added(call: AggregateCall, schema: Schema) -> bool:
+    """Whether an aggregate adds up texts, which Spark takes for numbers."""
+    return call.argument is not None and call.function not in _OF_ANY and fails_when_added(call.argument, schema)
 
 
 _OF_ANY = ("count", "min", "max", "any_value", "single_value", "approx_count_distinct")

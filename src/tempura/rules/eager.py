@@ -15,6 +15,7 @@ from typing import Any
 
 from tempura.algebra import AggregateCall, AggregateState, InnerJoin, MergeState, Output, Plus, Project
 from tempura.algebra.incremental import state_columns
+from tempura.algebra.weights import may_fail_added
 from tempura.explore import Time, TvrRef
 from tempura.expr import Expr, col
 from tempura.failing import fails
@@ -62,7 +63,8 @@ def _push(
 ) -> None:
     inner = tuple(_renamed(c, below) for c in calls)
     asked = [on, *(e for c in inner for e in (c.argument, c.where) if e is not None)]
-    if any(fails(e, (*L.schema, *R.schema)) for e in asked):
+    given = (*L.schema, *R.schema)
+    if any(fails(e, given) for e in asked) or any(may_fail_added(c, given) for c in inner):
         return  # Of rows that find no partner it is not to be asked, nor of groups whose rows have gone.
     read = frozenset[str]().union(
         *(c.where.columns | (c.argument.columns if c.argument else frozenset()) for c in inner)
@@ -73,8 +75,8 @@ def _push(
             continue
         pieces = AggregateState(side[:], needed, inner)
         joined = InnerJoin(pieces, other[:], on) if side is L else InnerJoin(other[:], pieces, on)
-        given = {c.name: c for c in (*L.schema, *R.schema)}
-        groups = tuple(Output(given[below[c]]._replace(name=c), col(below[c])) for c in by)
+        columns = {c.name: c for c in given}
+        groups = tuple(Output(columns[below[c]]._replace(name=c), col(below[c])) for c in by)
         parts = tuple(Output(c, col(c.name)) for c in state_columns(inner))
         Q[:] = MergeState((Project(joined, (*groups, *parts)),), by, calls)
 

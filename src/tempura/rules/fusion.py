@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 from tempura.algebra import Aggregate, AggregateCall, Filter, InnerJoin, Op, Output, Project
 from tempura.algebra.incremental import parts
-from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, may_fail
+from tempura.algebra.weights import may_fail_added
+from tempura.expr import TRUE, Expr, col, conjunction, conjuncts
+from tempura.failing import fails
 from tempura.rules.laws import any_of, law
 from tempura.rules.pruning import chosen
-from tempura.schema import names, numeric
+from tempura.schema import names
 from tempura.volatile import volatile
 
 Conditions = frozenset[Expr]
@@ -88,9 +90,13 @@ def _fused(factors: Sequence[Op | None]) -> Op | None:
     below = _merged([a.inputs[0] for a in aggregates])
     if below is None:
         return None
-    asked = [e for a in aggregates for c in a.calls for e in (c.argument, c.where) if e is not None]
-    numbers = frozenset(c.name for a in aggregates for c in a.inputs[0].schema if numeric(c.type))
-    if any(below.own) and any(may_fail(e, numbers) for e in asked):
+    asked = [
+        any(fails(e, a.inputs[0].schema) for e in (c.argument, c.where) if e is not None)
+        or may_fail_added(c, a.inputs[0].schema)
+        for a in aggregates
+        for c in a.calls
+    ]
+    if any(below.own) and any(asked):
         return None  # A condition of rows need not be asked before an argument, if it is one of the call.
     calls: list[AggregateCall] = []
     for factor, aggregate, own in zip(factors, aggregates, below.own, strict=True):

@@ -34,7 +34,7 @@ from tempura.algebra import (
 from tempura.algebra.empties import prune
 from tempura.expr import TRUE, Expr, col, conjunction, conjuncts, folded
 from tempura.rules.pruning import chosen, narrowed, plain
-from tempura.schema import Schema, names
+from tempura.schema import UNKNOWN, Schema, names
 from tempura.volatile import volatile
 
 
@@ -233,9 +233,16 @@ def filter_below_window(op: Filter) -> Op | None:
 
 @law(Filter, over=(Plus,))
 def filter_below_plus(op: Filter) -> Op | None:
-    """σp(X + Y) = σp(X) + σp(Y)."""
+    """σp(X + Y) = σp(X) + σp(Y), of columns that have one type in all of them.
+
+    Not of others: over a date and a timestamp a text is compared with a timestamp, below with a date.
+    """
     union = op.inputs[0]
-    go, stay = movable(parts(op.predicate), columns_of(union))
+    kinds: dict[str, set[str]] = {}
+    for column in (c for i in union.inputs for c in i.schema):
+        kinds.setdefault(column.name, set()).add(column.type)
+    alike = {name for name, found in kinds.items() if len(found) == 1 and UNKNOWN not in found}
+    go, stay = movable(parts(op.predicate), columns_of(union) & alike)
     return filtered(union.over([filtered(i, go) for i in union.inputs]), stay) if go else None
 
 

@@ -10,7 +10,7 @@ from tempura.algebra import AntiJoin, Filter, FullOuterJoin, InnerJoin, LeftOute
 from tempura.expr import TRUE, Expr, rejects_nulls
 from tempura.rules.laws import all_columns, columns_of, filtered, law, parts
 from tempura.rules.views import null
-from tempura.schema import names
+from tempura.schema import UNKNOWN, names
 from tempura.volatile import volatile
 
 
@@ -97,6 +97,8 @@ def unmatched_rows(op: Filter) -> Op | None:
     if not any(_is_unmatched(p, join) for p in asked) or volatile(join.on):
         return None
     padding = tuple(Output(c, null(c.type)) for c in join.schema[len(left.schema) :])
+    if any(o.expr == null(UNKNOWN) for o in padding):
+        return None  # A column of NULLs alone would have no type.
     unmatched = Project(AntiJoin(left, right, join.on), (*all_columns(left.schema), *padding))
     return filtered(unmatched, (p for p in asked if not _is_unmatched(p, join)))
 

@@ -95,8 +95,8 @@ def _wider(a: str, b: str) -> str:
         return common_decimal(da, db)
     if {a, b} & {"float", "double"} and all(t in ("float", "double") or digits(t) for t in (a, b)):
         return "double"
-    if {a, b} <= {"date", "timestamp"}:
-        return "timestamp"
+    if {a, b} <= {"date", "timestamp", "timestamp_ntz"}:
+        return "timestamp" if "timestamp" in (a, b) else "timestamp_ntz"
     return UNKNOWN
 
 
@@ -238,7 +238,7 @@ _GIVES = {
 }
 _NAMED = {name: kind for kind, names in _GIVES.items() for name in names.split()}
 """Types of functions that go by their names."""
-_DATES = (exp.CurrentDate, exp.DateAdd, exp.DateSub, exp.TsOrDsToDate, exp.LastDay, exp.AddMonths)
+_DATES = (exp.CurrentDate, exp.TsOrDsAdd, exp.DateAdd, exp.DateSub, exp.TsOrDsToDate, exp.LastDay, exp.AddMonths)
 
 
 def _any_nullable(tree: Tree, columns: Mapping[str, Column]) -> bool:
@@ -283,11 +283,13 @@ def _arithmetic(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     if isinstance(tree, (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)):
         return Typed(widened((a, b)), nullable)
     if isinstance(tree, (exp.BitwiseRightShift, exp.BitwiseLeftShift)):
-        return Typed(a, nullable)
+        return Typed(widened((a, "int")), nullable)
     if isinstance(tree, exp.IntDiv):
         return Typed("bigint", nullable)
     if "date" in (a, b) or "timestamp" in (a, b):
-        if {a, b} & {UNKNOWN, "string"}:
+        # Two times give an interval, and a column that is one may be of any kind.
+        declared = any(kind.startswith("interval ") for kind in (a, b))
+        if {a, b} & {UNKNOWN, "string", "timestamp_ntz"} or declared:
             return Typed(UNKNOWN, nullable)
         both = {a, b} <= {"date", "timestamp"} and isinstance(tree, exp.Sub)
         # A date and an interval of hours are a timestamp.
@@ -331,7 +333,9 @@ def _cast(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     to = normal(tree.args["to"].sql(dialect="spark"))
     # A text that is no number casts to NULL, and so does a number that is too large, where that is no error.
     tried = bool(tree.args.get("safe")) or (to.startswith("decimal") and not _fits(source.type, to))
-    return Typed(to, source.nullable or tried or (source.type in ("string", UNKNOWN) and to != "string"))
+    # A text may be no number, and a value of a variant is NULL where its JSON is.
+    lost = source.type in ("string", "variant", UNKNOWN) and to != "string"
+    return Typed(to, source.nullable or tried or lost or source.type == "variant")
 
 
 def _fits(source: str, to: str) -> bool:

@@ -32,7 +32,8 @@ from tempura.algebra import (
 )
 from tempura.algebra.relational import expand_tags
 from tempura.errors import PlanError
-from tempura.expr import TRUE, Expr
+from tempura.expr import TRUE, Expr, conjuncts
+from tempura.failing import fails
 from tempura.schema import Column, Schema, names, orderable
 from tempura.sql.lower.aggregates import exact, needs_rows, over_rows, over_weights
 from tempura.sql.lower.block import (
@@ -114,9 +115,15 @@ def lower_filter(lowering: Lowering, op: Filter) -> Relation:
     block = lowering.opened(settled(lowering, op))
     if any(heavy(block.columns[c]) for c in op.predicate.columns if c in block.columns):
         block = lowering.reopened(block)
-    kept = block.keep(block.bind(op.predicate))
+    kept = block.keep(block.bind(_guarded(op.predicate, op.inputs[0].schema)))
     # What another evaluation changes is asked once of each row, and not of what it is joined with.
     return lowering.reopened(kept) if volatile(op.predicate) else kept
+
+
+def _guarded(predicate: Expr, schema: Schema) -> Expr:
+    """The conjunction with the parts last that may fail by the types of their columns: a text beside a number, which another part may guard."""
+    found = sorted(conjuncts(predicate), key=lambda part: fails(part, schema))
+    return Expr(exp.and_(*(part.tree for part in found), copy=True)) if len(found) > 1 else predicate
 
 
 def lower_project(lowering: Lowering, op: Project) -> Relation:
