@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tempura import Job, plan
 from tempura.catalog import Catalog, ColumnStatistics, Table
 from tempura.job import Objective
 from tempura.job.shapes import Policy
+from tempura.plans import IncrementalPlan
 from tempura.schema import Column
 from tempura.standing import BEGINNING
 from tempura.timeline import Point, Timeline
@@ -91,6 +93,22 @@ def test_a_limit_on_the_last_run_counts_looking_up():
     limited = replace(job(DISTINCT), timeline=cheap_before, objective=Objective.parse(f"last-run-at-most:{limit}"))
     found, _ = planned(limited, BEGINNING, {"sales": limit})
     assert found.catalog["sales"].doubted
+
+
+@pytest.mark.parametrize(("policy", "doubted"), [("auto", True), ("incremental", False)])
+def test_what_is_to_be_maintained_is_not_recomputed_for_want_of_a_key(
+    policy: Policy, doubted: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """As if recomputing were cheaper, which is all that is left without the key."""
+
+    def cheaper(given: Job, **options: Any) -> IncrementalPlan:
+        made = plan(given, **options)
+        share = 0.5 if given.catalog["sales"].doubted else 1.0
+        return replace(made, cost=replace(made.cost, work={p: w * share for p, w in made.cost.work.items()}))
+
+    monkeypatch.setattr("tempura.trust.plan", cheaper)
+    found, _ = planned(replace(job(DISTINCT), policy=policy), BEGINNING, {"sales": 8.0})
+    assert found.catalog["sales"].doubted == doubted
 
 
 def test_what_must_be_maintained_may_do_without():

@@ -33,14 +33,18 @@ def planned(job: Job, standing: Standing, lookups: Mapping[str, float]) -> Plann
     dear = {table: work for table, work in lookups.items() if work > DEAR}
     if not dear:
         return believing
+    maintains = job.policy in ("incremental", "strict")
     doubting = _doubting(job, standing, dear)
-    if doubting is not None and _cost(doubting, standing, {}) <= _cost(believing, standing, {}):
-        return _noted(doubting, dear)
+    if doubting is not None:
+        without, with_keys = _cost(doubting, standing, {}), _cost(believing, standing, {})
+        # A plan that is to maintain may be cheaper without keys because it recomputes.
+        if without == with_keys or (without < with_keys and not maintains):
+            return _noted(doubting, dear)
     # Some key saves something: each is doubted by itself, the dearest first.
     found, doubted = believing, dict[str, float]()
     for table in sorted(dear, key=lambda table: -dear[table]):
-        if job.policy in ("incremental", "strict") and math.isfinite(dear[table]):
-            continue  # They want what maintains rather than what is cheap.
+        if maintains and math.isfinite(dear[table]):
+            continue
         more = {**doubted, table: dear[table]}
         other = _doubting(job, standing, more)
         left = {t: work for t, work in dear.items() if t not in doubted and math.isfinite(work)}
@@ -89,4 +93,5 @@ def _cost(found: Planned, standing: Standing, lookups: Mapping[str, float]) -> t
     if job.objective.kind == "latest-first":
         return tuple(reversed(work))
     total = sum(w * (point.price or 1e-9) for w, point in zip(work, left, strict=True))
-    return float(work[-1] > (job.objective.limit or math.inf)), total
+    limit = math.inf if job.objective.limit is None else job.objective.limit
+    return float(work[-1] > limit), total

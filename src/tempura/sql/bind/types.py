@@ -334,8 +334,8 @@ def _cast(tree: Tree, columns: Mapping[str, Column]) -> Typed:
     # A text that is no number casts to NULL, and so does a number that is too large, where that is no error.
     tried = bool(tree.args.get("safe")) or (to.startswith("decimal") and not _fits(source.type, to))
     # A text may be no number, and a value of a variant is NULL where its JSON is.
-    lost = source.type in ("string", "variant", UNKNOWN) and to != "string"
-    return Typed(to, source.nullable or tried or lost or source.type == "variant")
+    lost = source.type == "variant" or (source.type in ("string", UNKNOWN) and to != "string")
+    return Typed(to, source.nullable or tried or lost)
 
 
 def _fits(source: str, to: str) -> bool:
